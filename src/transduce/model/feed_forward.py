@@ -1,0 +1,57 @@
+"""The position-wise feed-forward layer (paper, section 3.3). Axes: batch, tgt_len, d_model, d_ff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.model.config import TransformerConfig
+from transduce.model.dropout import Dropout
+
+__all__ = ["FeedForward", "GatedFeedForward", "make_feed_forward"]
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, activation ReLU (the paper, eq. 2) or GELU."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.activation = F.gelu if config.activation == "gelu" else F.relu
+        self.w_1 = nn.Linear(config.d_model, config.d_ff)
+        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = Dropout(config.activation_dropout)
+
+    def forward(self, x: Float[Tensor, "batch tgt_len d_model"]) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Widen, bend, narrow: each position by itself."""
+        out: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
+        return out
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+
+class GatedFeedForward(nn.Module):
+    """FFN(x) = (SiLU(x W_g + b_g) ⊙ (x W_1 + b_1)) W_2 + b_2 (SwiGLU: Shazeer, 2020)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.w_g = nn.Linear(config.d_model, config.d_ff)
+        self.w_1 = nn.Linear(config.d_model, config.d_ff)
+        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = Dropout(config.activation_dropout)
+
+    def forward(self, x: Float[Tensor, "batch tgt_len d_model"]) -> Float[Tensor, "batch tgt_len d_model"]:
+        """Widen twice, let one gate the other, narrow."""
+        out: Tensor = self.w_2(self.dropout(F.silu(self.w_g(x)) * self.w_1(x)))
+        return out
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+
+def make_feed_forward(config: TransformerConfig) -> FeedForward | GatedFeedForward:
+    """The layer that the configuration's `activation` asks for."""
+    return GatedFeedForward(config) if config.activation == "swiglu" else FeedForward(config)
