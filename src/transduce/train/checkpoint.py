@@ -1,0 +1,231 @@
+"""A run's saved state: whole or absent, checksummed, readable without pickle.
+
+    checkpoints/step-00001200/
+        model.safetensors       every parameter once
+        optimizer.safetensors   Adam's moments, and the random generators' states
+        state.json              step, data position, best score, … (`RunState`)
+        SHA256SUMS              of the three, in the form of `sha256sum -c`
+
+The newest checkpoint whose sums agree is the one a run goes on from; a damaged one is passed over
+and named. Everything that decides the next update is here, so that a continued run repeats the
+undisturbed one bit for bit on CPU (contract 4).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from transduce.batch import Position
+from transduce.errors import CheckpointError
+from transduce.files import atomic_directory, file_sha256
+from transduce.model import Transformer
+
+__all__ = [
+    "RunState",
+    "average_checkpoints",
+    "list_checkpoints",
+    "load_checkpoint",
+    "newest_good_checkpoint",
+    "prune_checkpoints",
+    "save_checkpoint",
+]
+
+_NAME = re.compile(r"step-(\d{8,})")
+_FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """Where a run stands; the numbers beside the tensors."""
+
+    step: int = 0
+    """Updates done."""
+    position: Position = field(default_factory=Position)
+    """The next batch."""
+    seconds: float = 0.0
+    """Training time so far, interruptions not counted."""
+    num_source_tokens: int = 0
+    """Real source tokens trained on."""
+    num_target_tokens: int = 0
+    """Real target tokens trained on."""
+    num_skipped: int = 0
+    """Updates left out because the gradient was not finite."""
+    best_score: float | None = None
+    """Best value of the stop metric (higher is better; a loss is negated)."""
+    best_step: int = 0
+    """When it was reached."""
+    num_stale: int = 0
+    """Validations since then."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Stop metric at each validated step (keys are steps, as JSON wants text)."""
+
+
+def save_checkpoint(
+    directory: Path, model: Transformer, optimizer: torch.optim.Optimizer, state: RunState
+) -> Path:
+    """Write `step-N` under `directory`, atomically; return its path.
+
+    Raises:
+        CheckpointError: the disk is full or not writable; earlier checkpoints are untouched.
+    """
+    path = directory / f"step-{state.step:08d}"
+    contents = {
+        "model.safetensors": save({n: t.contiguous() for n, t in model.tensors().items()}),
+        "optimizer.safetensors": save(_optimizer_tensors(model, optimizer) | _random_states()),
+        "state.json": json.dumps(asdict(state), indent=2).encode() + b"\n",
+    }
+    try:
+        with atomic_directory(path) as temporary:
+            for name, content in contents.items():
+                (temporary / name).write_bytes(content)
+            sums = "".join(f"{file_sha256(temporary / name)}  {name}\n" for name in _FILES)
+            (temporary / "SHA256SUMS").write_text(sums, encoding="ascii")
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint of step {state.step} could not be written to {directory} ({error}); "
+            f"earlier ones are whole: make room and run the same command again"
+        ) from error
+    return path
+
+
+def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> RunState:
+    """Put model, optimizer and random generators back as they were saved.
+
+    Raises:
+        ModelError: the weights belong to another configuration.
+        CheckpointError: a file cannot be read.
+    """
+    try:
+        model.load_tensors(load_file(path / "model.safetensors"))
+        saved = load_file(path / "optimizer.safetensors")
+        state = _read_state(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read ({error}); delete it to go on from an earlier one"
+        ) from error
+    _restore_random_states(saved)
+    _restore_optimizer(model, optimizer, saved)
+    return state
+
+
+def list_checkpoints(directory: Path) -> list[Path]:
+    """All checkpoints, oldest first, whether whole or not."""
+    if not directory.is_dir():
+        return []
+    found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=_step_of)
+
+
+def newest_good_checkpoint(directory: Path, report: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint whose checksums agree; each damaged one is reported and passed over."""
+    for path in reversed(list_checkpoints(directory)):
+        problem = _damage(path)
+        if problem is None:
+            return path
+        report(f"checkpoint {path.name} is damaged ({problem}) and is passed over")
+    return None
+
+
+def prune_checkpoints(directory: Path, keep: int, keep_steps: Sequence[int] = ()) -> None:
+    """Delete all but the newest `keep` checkpoints and those of `keep_steps`; and what a kill left behind."""
+    for path in list_checkpoints(directory)[:-keep]:
+        if _step_of(path) not in keep_steps:
+            shutil.rmtree(path)
+    for leftover in directory.glob(".step-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights of several checkpoints, summed in float64 (paper, section 6.1; TRAPS 31).
+
+    Raises:
+        CheckpointError: there are none, or their weights have different names or shapes.
+    """
+    if not paths:
+        raise CheckpointError("there is no checkpoint to average")
+    sums: dict[str, Tensor] = {}
+    for path in paths:
+        tensors = load_file(path / "model.safetensors")
+        if sums and _shapes(sums) != _shapes(tensors):
+            raise CheckpointError(f"{path} has other weights than {paths[0]}: they cannot be averaged")
+        for name, tensor in tensors.items():
+            sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
+    return {name: (total / len(paths)).float() for name, total in sums.items()}
+
+
+def _read_state(path: Path) -> RunState:
+    raw: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    return RunState(**{**raw, "position": Position(**raw["position"])})
+
+
+def _step_of(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None, f"{path} is not named like a checkpoint"
+    return int(match[1])
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a checkpoint, in a few words; None when its checksums agree."""
+    try:
+        lines = (path / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+        sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+        for name in _FILES:
+            if sums.get(name) != file_sha256(path / name):
+                return f"{name} does not match its checksum"
+    except (OSError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _optimizer_tensors(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Adam's state under readable names: `exp_avg/encoder.layers.0.…`."""
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{key}/{name}"] = torch.as_tensor(value).contiguous()
+    return tensors
+
+
+def _restore_optimizer(
+    model: Transformer, optimizer: torch.optim.Optimizer, saved: Mapping[str, Tensor]
+) -> None:
+    states: dict[str, dict[str, Tensor]] = {}
+    for full_name, tensor in saved.items():
+        key, _, name = full_name.partition("/")
+        states.setdefault(name, {})[key] = tensor
+    for name, parameter in model.named_parameters():
+        if name in states:
+            optimizer.state[parameter] = {
+                # Adam counts its steps on the host; the moments live beside the weights.
+                key: tensor.clone() if key == "step" else tensor.to(parameter.device, copy=True)
+                for key, tensor in states[name].items()
+            }
+
+
+def _random_states() -> dict[str, Tensor]:
+    """The generators that training draws from."""
+    states = {"random/cpu": torch.get_rng_state()}
+    for index in range(torch.cuda.device_count()):
+        states[f"random/cuda{index}"] = torch.cuda.get_rng_state(index)
+    return states
+
+
+def _restore_random_states(saved: Mapping[str, Tensor]) -> None:
+    torch.set_rng_state(saved["random/cpu"])
+    for index in range(torch.cuda.device_count()):
+        if f"random/cuda{index}" in saved:
+            torch.cuda.set_rng_state(saved[f"random/cuda{index}"], index)

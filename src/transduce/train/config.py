@@ -1,0 +1,91 @@
+"""How a model is trained (paper, section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from transduce.errors import RecipeError
+
+__all__ = ["AverageOf", "ScheduleKind", "TrainConfig"]
+
+ScheduleKind = Literal["inverse_sqrt", "linear", "cosine", "constant"]
+AverageOf = Literal["last", "best", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything about the road from random weights to a finished model.
+
+    Raises:
+        RecipeError: no limit is set, a share is out of range, or a schedule lacks its end.
+    """
+
+    seed: int = 1
+    """Decides initial weights, dropout and the order of batches."""
+    max_steps: int = 100_000
+    """Updates of the weights; 0 means no limit."""
+    max_epochs: int = 0
+    """Passes over the text; 0 means no limit."""
+    max_minutes: float = 0.0
+    """Training time, interruptions not counted; 0 means no limit."""
+    accumulate: int = 1
+    """Batches whose gradients are summed for one update."""
+
+    learning_rate: float = 0.0
+    """The peak rate; 0 means the paper's: (d_model · warmup_steps)^-0.5."""
+    warmup_steps: int = 4000
+    """Updates over which the rate rises to its peak in a straight line."""
+    schedule: ScheduleKind = "inverse_sqrt"
+    """After warm-up: `inverse_sqrt` (the paper, eq. 3), `linear` or `cosine` down to 0 at max_steps,
+    `constant`."""
+    adam_beta_1: float = 0.9
+    """Decay of the mean of gradients."""
+    adam_beta_2: float = 0.98
+    """Decay of the mean of their squares."""
+    adam_epsilon: float = 1e-9
+    """Added to the root of the latter."""
+    weight_decay: float = 0.0
+    """Decoupled decay of the projection matrices (AdamW); embeddings, biases and norms have none."""
+    clip_norm: float = 1.0
+    """Longest gradient (Euclidean norm over all parameters); 0 means any."""
+    label_smoothing: float = 0.1
+    """Share of the truth that is spread evenly over all vocab classes (section 5.4)."""
+
+    validate_every: int = 1000
+    """Updates between two validations; 0 means only at the end."""
+    validate_sentences: int = 500
+    """Sentences that are really translated at a validation, for BLEU and chrF; 0 means none."""
+    stop_metric: Literal["bleu", "chrf", "loss"] = "bleu"
+    """What early stopping and `best` go by."""
+    patience: int = 10
+    """Validations without a better `stop_metric` after which training stops; 0 means never."""
+    checkpoint_every: int = 1000
+    """Updates between two checkpoints."""
+    keep_checkpoints: int = 5
+    """Newest checkpoints kept (the best one is kept as well)."""
+    average: AverageOf = "last"
+    """Whether the finished model is the mean of the `last` or the `best` checkpoints (section 6.1)."""
+    average_checkpoints: int = 5
+    """How many checkpoints are averaged (the paper: 5 for base, 20 for big)."""
+    log_every: int = 50
+    """Updates between two log lines."""
+
+    def __post_init__(self) -> None:
+        if not (self.max_steps or self.max_epochs or self.max_minutes):
+            raise RecipeError("training needs an end: set one of max_steps, max_epochs, max_minutes")
+        if self.schedule in ("linear", "cosine") and not self.max_steps:
+            raise RecipeError(f"schedule '{self.schedule}' falls to 0 at max_steps, which is not set: set it")
+        if self.accumulate < 1 or self.checkpoint_every < 1 or self.log_every < 1:
+            raise RecipeError("accumulate, checkpoint_every and log_every must be at least 1")
+        if not 0.0 <= self.label_smoothing < 1.0:
+            raise RecipeError(f"label_smoothing must be at least 0 and below 1, got {self.label_smoothing}")
+        if self.average != "none" and not 1 <= self.average_checkpoints <= self.keep_checkpoints:
+            raise RecipeError(
+                f"average_checkpoints ({self.average_checkpoints}) must lie between 1 and keep_checkpoints "
+                f"({self.keep_checkpoints}): only kept checkpoints can be averaged"
+            )
+        if not self.learning_rate and not self.warmup_steps:
+            raise RecipeError(
+                "the paper's rate, (d_model · warmup_steps)^-0.5, needs warmup_steps: set one of both"
+            )

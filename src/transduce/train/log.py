@@ -1,0 +1,198 @@
+"""What a run tells: `log.jsonl` for programs, TensorBoard for curves, a display for people.
+
+Events are plain dictionaries of numbers, named once here for all three:
+
+    train      step, epoch, loss, nll, perplexity, learning_rate, grad_norm, tokens_per_second, …
+    validate   step, loss, nll, perplexity, and what the validators return (bleu, chrf, …)
+    stop       step, reason
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+__all__ = ["Display", "LiveDisplay", "PlainDisplay", "RunLog", "format_seconds", "make_display"]
+
+_PLAIN_SECONDS = 10.0  # between two lines where no terminal redraws them
+
+
+class Display(Protocol):
+    """Shows a run's progress; takes the same events as the log."""
+
+    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+        """One event."""
+
+    def message(self, text: str) -> None:
+        """One sentence that should stay readable."""
+
+    def close(self) -> None:
+        """Leave the screen tidy."""
+
+
+class RunLog:
+    """Appends events to `log.jsonl` and TensorBoard, and hands them to the display."""
+
+    def __init__(
+        self, directory: Path, display: Display, *, from_step: int = 0, tensorboard: bool = True
+    ) -> None:
+        """Open the log of a run that stands at `from_step`; later events of a lost end are removed."""
+        self.display = display
+        self._file = directory / "log.jsonl"
+        _forget_after(self._file, from_step)
+        self._stream = self._file.open("a", encoding="utf-8")
+        self._writer = _tensorboard_writer(directory / "tensorboard", from_step) if tensorboard else None
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+        if self._writer is not None:
+            self._writer.close()
+        self.display.close()
+
+    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+        """Record one event everywhere."""
+        line = {"event": kind, **fields, "time": round(time.time(), 3)}
+        self._stream.write(json.dumps(line) + "\n")
+        self._stream.flush()
+        if self._writer is not None:
+            for name, value in fields.items():
+                if name != "step" and isinstance(value, int | float):
+                    self._writer.add_scalar(f"{kind}/{name}", value, int(fields["step"]))
+        self.display.event(kind, fields)
+
+
+class PlainDisplay:
+    """Lines for a file, a pipe or a terminal that cannot redraw."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = 0.0
+
+    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+        """Training lines come at most every ten seconds, all others at once."""
+        now = time.monotonic()
+        if kind == "train" and now - self._last < _PLAIN_SECONDS:
+            return
+        self._last = now
+        self.message(_sentence(kind, fields))
+
+    def message(self, text: str) -> None:
+        """Print it."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Nothing to tidy."""
+
+
+class LiveDisplay:
+    """One line that redraws itself, with a bar; validations and messages scroll above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            console=console,
+        )
+        self._task: TaskID | None = None
+        self._last_validation = ""
+        self._progress.start()
+
+    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+        """Redraw, or scroll."""
+        if kind != "train":
+            if kind == "validate" and "bleu" in fields:
+                self._last_validation = f"  BLEU {fields['bleu']:.1f}"
+            self.message(_sentence(kind, fields))
+            return
+        text = _sentence(kind, fields) + self._last_validation
+        done = float(fields.get("done", 0.0))
+        if self._task is None:
+            self._task = self._progress.add_task(text, total=1.0)
+        self._progress.update(self._task, description=text, completed=done)
+
+    def message(self, text: str) -> None:
+        """Print above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Stop redrawing."""
+        self._progress.stop()
+
+
+def make_display(console: Console) -> Display:
+    """The live display on a terminal, plain lines elsewhere."""
+    return (
+        LiveDisplay(console)
+        if console.is_terminal and not console.is_dumb_terminal
+        else PlainDisplay(console)
+    )
+
+
+def format_seconds(seconds: float) -> str:
+    """`3 h 05 min`, `12 min 30 s`, `45 s`."""
+    whole = max(0, round(seconds))
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _sentence(kind: str, fields: Mapping[str, float | str]) -> str:
+    """An event in words."""
+    if kind == "train":
+        eta = f"  {format_seconds(float(fields['eta_seconds']))} left" if "eta_seconds" in fields else ""
+        return (
+            f"step {fields['step']}  epoch {fields['epoch']}  loss {fields['loss']:.3f}  "
+            f"ppl {fields['perplexity']:.1f}  {fields['tokens_per_second']:,.0f} tokens/s{eta}"
+        )
+    numbers = "  ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in fields.items()
+        if name != "step"
+    )
+    return f"step {fields['step']}  {kind}: {numbers}"
+
+
+def _forget_after(file: Path, step: int) -> None:
+    """Drop the events that a continued run will make again, and a last line that a kill cut short."""
+    if not file.exists():
+        return
+    kept = []
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            try:
+                if int(json.loads(line)["step"]) <= step:
+                    kept.append(line)
+            except (ValueError, KeyError, TypeError):
+                continue
+    temporary = file.with_suffix(".jsonl.tmp")
+    temporary.write_text("".join(kept), encoding="utf-8")
+    temporary.replace(file)
+
+
+class _Writer(Protocol):
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
+    def close(self) -> None: ...
+
+
+def _tensorboard_writer(directory: Path, from_step: int) -> _Writer | None:
+    """TensorBoard's writer, where TensorBoard is installed."""
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError:
+        return None
+    writer: _Writer = SummaryWriter(str(directory), purge_step=from_step + 1 if from_step else None)
+    return writer

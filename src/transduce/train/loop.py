@@ -1,0 +1,296 @@
+"""The training loop: batches in, weights out, nothing lost on the way.
+
+It goes on from the newest good checkpoint by itself, validates, saves, stops early and says why.
+A first Ctrl-C or SIGTERM finishes the update, saves and returns; a second one breaks off.
+Knows: model, batches, callables. Does not know: text, search, scores, HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from transduce.batch import Batch, BatchOrder, Position, SpecialIds, TokenStore, collate
+from transduce.errors import CheckpointError
+from transduce.model import Transformer
+from transduce.train.checkpoint import (
+    RunState,
+    list_checkpoints,
+    load_checkpoint,
+    newest_good_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from transduce.train.config import TrainConfig
+from transduce.train.log import Display, RunLog
+from transduce.train.memory import resident_bytes
+from transduce.train.optimizer import make_optimizer, set_rate
+from transduce.train.schedule import learning_rate
+from transduce.train.step import StepResult, train_step
+from transduce.train.validate import Validator, validate
+
+__all__ = ["Outcome", "Trainer"]
+
+_MOST_SKIPPED = 20  # updates in a row without a finite gradient, after which training gives up
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    reason: str
+    """In words, for the log and the person."""
+    finished: bool
+    """False after a signal: the same command goes on."""
+    state: RunState
+
+
+@dataclass
+class _Meter:
+    """Sums since the last log line."""
+
+    results: list[StepResult] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    paused: float = 0.0
+    """Seconds spent validating, which are no training speed."""
+
+
+class Trainer:
+    """One run: its model, its data, its directory."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        store: TokenStore,
+        order: BatchOrder,
+        ids: SpecialIds,
+        config: TrainConfig,
+        directory: Path,
+        *,
+        validation: Sequence[Batch],
+        validator: Validator | None,
+        display: Display,
+    ) -> None:
+        """Prepare a run, or one that goes on.
+
+        Args:
+            model: freshly initialised; a checkpoint's weights replace it.
+            store: training pairs.
+            order: their batches.
+            ids: pad, start and end symbol.
+            config: how to train.
+            directory: of the run; `checkpoints/`, `log.jsonl` and `tensorboard/` are kept there.
+            validation: batches for the validation loss.
+            validator: figures from real decoding; None for none.
+            display: where progress is shown.
+        """
+        self.model = model
+        self.config = config
+        self._store, self._order, self._ids = store, order, ids
+        self._validation, self._validator = validation, validator
+        self._directory = directory
+        self._checkpoints = directory / "checkpoints"
+        self._display = display
+        self._optimizer = make_optimizer(model, config)
+        self.state = RunState()
+        self._meter = _Meter()
+        self._saved_step = -1
+        self._skipped_in_a_row = 0
+
+    def run(self) -> Outcome:
+        """Train until a limit, early stopping or a signal.
+
+        Raises:
+            CheckpointError: saved state cannot be read or written, or the gradient stays infinite.
+        """
+        self._resume()
+        with RunLog(self._directory, self._display, from_step=self.state.step) as log, _signals() as wish:
+            outcome = self._train(log, wish)
+            log.event("stop", {"step": self.state.step, "reason": outcome.reason})
+        return outcome
+
+    def _resume(self) -> None:
+        """Take up the newest good checkpoint, if there is one."""
+        path = newest_good_checkpoint(self._checkpoints, self._display.message)
+        if path is not None:
+            self.state = load_checkpoint(path, self.model, self._optimizer)
+            self._saved_step = self.state.step
+            self._display.message(f"going on from step {self.state.step}")
+
+    def _train(self, log: RunLog, wish: _StopWish) -> Outcome:
+        """The loop itself."""
+        state = self.state
+        self.model.train()
+        batches = self._batches(state.position)
+        while (reason := self._reason_to_stop()) is None and not wish.stop:
+            self._update(*next(batches))
+            self._milestones(log)
+        if reason is not None and str(state.step) not in state.scores:
+            self._validate(log)
+        if self._saved_step != state.step:
+            self._save()
+        if reason is None:
+            return Outcome(f"stopped by {wish.name}; run the same command to go on", False, state)
+        return Outcome(reason, True, state)
+
+    def _update(self, group: Sequence[Batch], after: Position) -> None:
+        """One update of the weights, counted and timed."""
+        state, started = self.state, time.monotonic()
+        set_rate(self._optimizer, learning_rate(state.step + 1, self.config, self.model.config.d_model))
+        result = train_step(self.model, self._optimizer, group, self.config)
+        self._meter.results.append(result)
+        state.step += 1
+        state.position = after
+        state.num_source_tokens += result.num_source_tokens
+        state.num_target_tokens += result.num_target_tokens
+        state.num_skipped += result.skipped
+        state.seconds += time.monotonic() - started
+        self._skipped_in_a_row = self._skipped_in_a_row + 1 if result.skipped else 0
+        if self._skipped_in_a_row >= _MOST_SKIPPED:
+            raise CheckpointError(
+                f"the gradient was not finite for {_MOST_SKIPPED} updates in a row, up to step {state.step}: "
+                f"delete the newest checkpoints or lower train.learning_rate, and run again"
+            )
+
+    def _milestones(self, log: RunLog) -> None:
+        """What comes due after an update: a log line, a validation, a checkpoint."""
+        step, config = self.state.step, self.config
+        if step % config.log_every == 0:
+            log.event("train", self._figures())
+            self._meter = _Meter()
+        if config.validate_every and step % config.validate_every == 0:
+            self._validate(log)
+        if step % config.checkpoint_every == 0:
+            self._save()
+
+    def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
+        """Groups of `accumulate` batches, each with the position after it."""
+        device = self.model.source_embedding.weight.device
+        group: list[Batch] = []
+        for rows, after in self._order.walk(position):
+            group.append(collate(self._store, rows, self._ids).to(device))
+            if len(group) == self.config.accumulate:
+                yield group, after
+                group = []
+
+    def _reason_to_stop(self) -> str | None:
+        """Why training is over, or None while it is not."""
+        state, config = self.state, self.config
+        if config.max_steps and state.step >= config.max_steps:
+            return f"train.max_steps reached ({config.max_steps})"
+        if config.max_epochs and state.position.epoch >= config.max_epochs:
+            return f"train.max_epochs reached ({config.max_epochs})"
+        if config.max_minutes and state.seconds >= 60 * config.max_minutes:
+            return f"train.max_minutes reached ({config.max_minutes:g})"
+        if config.patience and state.num_stale >= config.patience:
+            return (
+                f"no better {config.stop_metric} for {state.num_stale} validations "
+                f"(train.patience); the best was at step {state.best_step}"
+            )
+        return None
+
+    def _validate(self, log: RunLog) -> None:
+        """Measure, remember the best, count the stale."""
+        started = time.monotonic()
+        figures = validate(self.model, self._validation, self._validator, self.config.label_smoothing)
+        state = self.state
+        elapsed = time.monotonic() - started
+        state.seconds += elapsed
+        self._meter.paused += elapsed
+        metric = self.config.stop_metric if self.config.stop_metric in figures else "loss"
+        score = -figures[metric] if metric == "loss" else figures[metric]
+        state.scores[str(state.step)] = score
+        if state.best_score is None or score > state.best_score:
+            state.best_score, state.best_step, state.num_stale = score, state.step, 0
+        else:
+            state.num_stale += 1
+        log.event("validate", {"step": state.step, **figures, "seconds": round(state.seconds, 1)})
+
+    def _save(self) -> None:
+        save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state)
+        self._saved_step = self.state.step
+        keep = self._steps_worth_keeping()
+        prune_checkpoints(self._checkpoints, self.config.keep_checkpoints, keep)
+
+    def _steps_worth_keeping(self) -> list[int]:
+        """Steps of the best validated checkpoints: as many as `average = best` will want, at least one."""
+        count = self.config.average_checkpoints if self.config.average == "best" else 1
+        saved = {int(path.name.removeprefix("step-")) for path in list_checkpoints(self._checkpoints)}
+        scored = [step for step in saved if str(step) in self.state.scores]
+        return sorted(scored, key=lambda step: -self.state.scores[str(step)])[:count]
+
+    def _figures(self) -> dict[str, float | str]:
+        """The training event: means since the last one."""
+        state, results = self.state, self._meter.results
+        labels = sum(r.num_target_tokens for r in results)
+        tokens = labels + sum(r.num_source_tokens for r in results)
+        nll = sum(r.nll for r in results) / labels
+        figures: dict[str, float | str] = {
+            "step": state.step,
+            "epoch": state.position.epoch,
+            "loss": sum(r.loss for r in results) / labels,
+            "nll": nll,
+            "perplexity": math.exp(min(nll, 100.0)),
+            "learning_rate": learning_rate(state.step, self.config, self.model.config.d_model),
+            "grad_norm": results[-1].grad_norm,
+            "tokens_per_second": tokens / (time.monotonic() - self._meter.started - self._meter.paused),
+            "padding": 1 - tokens / sum(r.num_cells for r in results),
+            "memory_mb": round(resident_bytes() / 2**20),
+            "seconds": round(state.seconds, 1),
+            "skipped": state.num_skipped,
+        }
+        done = self._share_done()
+        if done > 0:
+            figures["done"] = done
+            figures["eta_seconds"] = round(state.seconds * (1 - done) / done, 1)
+        return figures
+
+    def _share_done(self) -> float:
+        """How much of the run is over, by the limit that comes first."""
+        config, state = self.config, self.state
+        shares = [0.0]
+        if config.max_steps:
+            shares.append(state.step / config.max_steps)
+        if config.max_epochs:
+            shares.append(state.position.epoch / config.max_epochs)
+        if config.max_minutes:
+            shares.append(state.seconds / (60 * config.max_minutes))
+        return min(1.0, max(shares))
+
+
+class _StopWish:
+    """Set by a signal, read by the loop."""
+
+    stop = False
+    name = ""
+
+
+@contextmanager
+def _signals() -> Iterator[_StopWish]:
+    """Turn the first SIGINT or SIGTERM into a wish; a second one acts as usual."""
+    wish = _StopWish()
+    usual: dict[int, Any] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        wish.stop, wish.name = True, signal.Signals(number).name
+        for known, handler in usual.items():
+            signal.signal(known, handler)
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            usual[number] = signal.signal(number, note)
+    except ValueError:  # not the main thread: a notebook or server handles signals itself
+        pass
+    try:
+        yield wish
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)

@@ -1,0 +1,142 @@
+"""Label-smoothed cross-entropy without the full logits (paper, section 5.4).
+
+    loss = (1 - ε) · NLL + ε · mean over classes of -log p,   NLL = -log p(label)
+
+The mean runs over all `vocab` classes, the padding class among them (as in torch's cross_entropy;
+fairseq divides by vocab - 1). Padding *positions* count nowhere. Sums are returned, not means:
+whoever adds up micro-batches or ranks divides once, by the number of labels (TRAPS 17).
+Perplexity is exp(NLL / labels), from the plain NLL.
+
+The logits of all positions would be the largest tensor of the step. They are made, used for loss
+and gradient, and forgotten, a chunk of rows at a time.
+Axes: tokens (label positions of the batch), d_model, vocab.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from transduce.model import Transformer
+
+__all__ = ["LossSums", "batch_loss", "smoothed_loss"]
+
+_CHUNK_CELLS = 1 << 22  # logits held at once: 16 MiB in fp32, about the size of a shared cache
+
+
+@dataclass(frozen=True)
+class LossSums:
+    """Sums over the labels of one batch; `loss` carries the gradient."""
+
+    loss: Float[Tensor, ""]
+    nll: Float[Tensor, ""]
+
+
+def batch_loss(
+    model: Transformer,
+    source: Int[Tensor, "batch src_len"],
+    target: Int[Tensor, "batch tgt_len"],
+    labels: Int[Tensor, "batch tgt_len"],
+    label_smoothing: float,
+) -> LossSums:
+    """Run the model with teacher forcing and sum the loss over the real labels.
+
+    Args:
+        model: training or evaluating.
+        source: padded source ids.
+        target: decoder input, one place behind the labels.
+        labels: ids to predict; the model's pad_id counts nowhere.
+        label_smoothing: ε.
+    """
+    states = model.decode(target, model.encode(source))  # (batch, tgt_len, d_model)
+    real = (labels != model.config.pad_id).flatten().nonzero()[:, 0]  # (tokens,)
+    states = states.flatten(0, 1).index_select(0, real)  # (tokens, d_model)
+    return smoothed_loss(
+        states, model.output.weight, model.output.bias, labels.flatten()[real], label_smoothing
+    )
+
+
+def smoothed_loss(
+    states: Float[Tensor, "tokens d_model"],
+    weight: Float[Tensor, "vocab d_model"],
+    bias: Float[Tensor, " vocab"] | None,
+    labels: Int[Tensor, " tokens"],
+    label_smoothing: float,
+    chunk_cells: int = _CHUNK_CELLS,
+) -> LossSums:
+    """The formula above, logits = states · weightᵀ + bias, in chunks of chunk_cells / vocab rows."""
+    chunk = max(1, chunk_cells // len(weight))
+    loss, nll = _ChunkedLoss.apply(states, weight, bias, labels, label_smoothing, chunk)  # type: ignore[no-untyped-call]
+    return LossSums(loss, nll)
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """Forms the gradients on the way forward, while a chunk's logits are there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        chunk: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Sums of loss and NLL; keeps d loss / d (states, weight, bias)."""
+        grads = None
+        if any(ctx.needs_input_grad[:3]):
+            grad_bias = None if bias is None else torch.zeros_like(bias)
+            grads = (torch.empty_like(states), torch.zeros_like(weight), grad_bias)
+        loss = states.new_zeros((), dtype=torch.float64)
+        nll = states.new_zeros((), dtype=torch.float64)
+        for start in range(0, len(states), chunk):
+            rows = slice(start, start + chunk)
+            logits = F.linear(states[rows], weight, bias).float()
+            picked = logits.gather(1, labels[rows, None])[:, 0]
+            mean = logits.mean(1)
+            highest = logits.amax(1, keepdim=True)
+            powers = logits.sub_(highest).exp_()  # one pass of exp serves both loss and gradient
+            norm = powers.sum(1, keepdim=True)
+            log_norm = (highest + norm.log())[:, 0]
+            nll += (log_norm - picked).sum(dtype=torch.float64)
+            # mean over classes of -log p is log_norm - mean
+            loss += (log_norm - (1 - smoothing) * picked - smoothing * mean).sum(dtype=torch.float64)
+            if grads is not None:
+                _add_gradients(powers.div_(norm), labels[rows], states[rows], weight, smoothing, grads, rows)
+        if grads is not None:
+            ctx.save_for_backward(*grads)
+        ctx.mark_non_differentiable(nll)
+        return loss.float(), nll.float()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        """Scale what forward kept."""
+        grad_states, grad_weight, grad_bias = ctx.saved_tensors
+        scaled_bias = None if grad_bias is None else grad_bias * grads[0]
+        return grad_states * grads[0], grad_weight * grads[0], scaled_bias, None, None, None
+
+
+def _add_gradients(
+    probs: Tensor,
+    labels: Tensor,
+    states: Tensor,
+    weight: Tensor,
+    smoothing: float,
+    grads: tuple[Tensor, Tensor, Tensor | None],
+    rows: slice,
+) -> None:
+    """D loss / d logits = probs - (1 - ε) · onehot - ε / vocab, formed in the logits' own memory."""
+    grad_states, grad_weight, grad_bias = grads
+    probs.sub_(smoothing / probs.shape[1])
+    probs.scatter_add_(1, labels[:, None], probs.new_full((len(labels), 1), smoothing - 1))
+    grad_logits = probs.to(states.dtype)
+    torch.mm(grad_logits, weight, out=grad_states[rows])
+    grad_weight.addmm_(grad_logits.t(), states)
+    if grad_bias is not None:
+        grad_bias += grad_logits.sum(0)
