@@ -5,7 +5,7 @@ Does not know: tokens, padding, batches, training, beams.
 Axes: batch, tgt_len (queries), src_len (keys), heads, d_k (queries, keys), d_v (values), d_model.
 
 One mathematics, two ways to run it: `fused_attention` never writes the tgt_len × src_len matrix
-(section M13 of our sources), `attention` does and returns it. A test holds them equal.
+(section M13 of our sources), `explicit_attention` does and returns it. A test holds them equal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from transduce.model.config import TransformerConfig
 from transduce.model.dropout import Dropout
 from transduce.model.position import RotaryPosition
 
-__all__ = ["AttentionRecord", "KeysValues", "MultiHeadAttention", "attention", "fused_attention"]
+__all__ = ["AttentionRecord", "KeysValues", "MultiHeadAttention", "explicit_attention", "fused_attention"]
 
 
 class KeysValues(NamedTuple):
@@ -47,7 +47,7 @@ class AttentionRecord:
     """The softmax of the visible scores; exactly 0 where hidden."""
 
 
-def attention(
+def explicit_attention(
     queries: Float[Tensor, "batch heads tgt_len d_k"],
     keys: Float[Tensor, "batch heads src_len d_k"],
     values: Float[Tensor, "batch heads src_len d_v"],
@@ -154,7 +154,7 @@ class MultiHeadAttention(nn.Module):
         weights_dropped = self.training and self.dropout.p > 0  # torch's fused CPU kernel has no dropout
         if self.observer is None and not weights_dropped:
             return fused_attention(q, *keys_values, visible, self.temperature)
-        heads, record = attention(q, *keys_values, visible, self.temperature, self.dropout)
+        heads, record = explicit_attention(q, *keys_values, visible, self.temperature, self.dropout)
         if self.observer is not None:
             self.observer(record)
         return heads

@@ -25,10 +25,10 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from transduce.batch import Position
+from transduce.batch.order import Position
 from transduce.errors import CheckpointError
 from transduce.files import atomic_directory, file_sha256
-from transduce.model import Transformer
+from transduce.model.transformer import Transformer
 
 __all__ = [
     "RunState",

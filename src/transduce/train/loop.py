@@ -17,9 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from transduce.batch import Batch, BatchOrder, Position, SpecialIds, TokenStore, collate
+from transduce.batch.collate import Batch, SpecialIds, collate
+from transduce.batch.order import BatchOrder, Position
+from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError
-from transduce.model import Transformer
+from transduce.model.transformer import Transformer
 from transduce.train.checkpoint import (
     RunState,
     list_checkpoints,
@@ -285,12 +287,12 @@ def _signals() -> Iterator[_StopWish]:
             signal.signal(known, handler)
 
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
             usual[number] = signal.signal(number, note)
     except ValueError:  # not the main thread: a notebook or server handles signals itself
         pass
     try:
         yield wish
     finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
+        for known, handler in usual.items():
+            signal.signal(known, handler)

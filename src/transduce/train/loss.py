@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.model import Transformer
+from transduce.model.transformer import Transformer
 
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from transduce.batch import Batch
-from transduce.model import Transformer
+from transduce.batch.collate import Batch
+from transduce.model.transformer import Transformer
 from transduce.train.config import TrainConfig
 from transduce.train.loss import batch_loss
 

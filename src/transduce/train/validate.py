@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
-from transduce.batch import Batch
-from transduce.model import Transformer
+from transduce.batch.collate import Batch
+from transduce.model.transformer import Transformer
 from transduce.train.loss import batch_loss
 
 __all__ = ["Validator", "validate", "validation_loss"]
