@@ -11,6 +11,7 @@ Axes: batch (= sentences), rows (hypotheses, or batch), src_len, tgt_len, d_mode
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -146,6 +147,11 @@ class Transformer(nn.Module):
                     f"asks for {tuple(parameter.shape)}"
                 )
             parameter.copy_(tensors[name])
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a row: what learned positions cover; without them there is no limit."""
+        return self.config.max_len if self.config.position == "learned" else sys.maxsize
 
     @property
     def num_parameters(self) -> int:

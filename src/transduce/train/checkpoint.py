@@ -29,10 +29,12 @@ from transduce.batch.order import Position
 from transduce.errors import CheckpointError
 from transduce.files import atomic_directory, file_sha256
 from transduce.model.transformer import Transformer
+from transduce.train.config import TrainConfig
 
 __all__ = [
     "RunState",
     "average_checkpoints",
+    "choose_checkpoints",
     "list_checkpoints",
     "load_checkpoint",
     "newest_good_checkpoint",
@@ -143,6 +145,20 @@ def prune_checkpoints(directory: Path, keep: int, keep_steps: Sequence[int] = ()
             shutil.rmtree(path)
     for leftover in directory.glob(".step-*"):
         shutil.rmtree(leftover, ignore_errors=True)
+
+
+def choose_checkpoints(directory: Path, config: TrainConfig, state: RunState) -> list[Path]:
+    """The checkpoints that `train.average` asks for, oldest first; for `none`, the best one.
+
+    Without validated checkpoints, best means newest.
+    """
+    paths = list_checkpoints(directory)
+    scored = [path for path in paths if str(_step_of(path)) in state.scores]
+    if config.average == "last" or not scored:
+        return paths[-config.average_checkpoints if config.average != "none" else -1 :]
+    count = config.average_checkpoints if config.average == "best" else 1
+    best = sorted(scored, key=lambda path: -state.scores[str(_step_of(path))])[:count]
+    return sorted(best, key=_step_of)
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:

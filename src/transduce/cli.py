@@ -1,0 +1,313 @@
+"""The command line: each verb a few lines that call one function of one room.
+
+Nothing heavy is imported before a verb needs it, so that `--help` answers at once. Results go to
+stdout, everything else to stderr. A problem that the user can mend is one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from transduce import __version__
+from transduce.errors import TransduceError
+
+__all__ = ["app", "main"]
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+
+app = typer.Typer(
+    name="transduce",
+    help="Two files of translated sentences in, a translator out: the Transformer, whole.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+Source = Annotated[
+    Path,
+    typer.Option("--source", metavar="FILE", help="Source sentences, or TSV/JSONL/TMX with both sides."),
+]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="FILE", help="Target sentences, line by line.")
+]
+SourceLanguage = Annotated[str, typer.Option("--source-language", metavar="CODE", help="Such as en.")]
+TargetLanguage = Annotated[str, typer.Option("--target-language", metavar="CODE", help="Such as de.")]
+Repair = Annotated[
+    bool, typer.Option("--repair", help="Replace bytes that are not UTF-8 instead of stopping.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or a finished run.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="ROOM.FIELD=VALUE", help="Change one setting; may be given again."),
+]
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    try:
+        app(standalone_mode=False)
+    except TransduceError as error:
+        _fail(str(error))
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # nobody reads any more; Python would complain at exit
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}")
+    except Exception as error:
+        if hasattr(error, "format_message"):  # click's own: a wrong option, a missing argument
+            _fail(f"{error.format_message()} (`{_command()} --help` lists what there is)")
+        raise
+    sys.exit(0)
+
+
+def _fail(message: str) -> NoReturn:
+    sys.stderr.write(f"error: {message}\n")
+    sys.exit(2)
+
+
+def _command() -> str:
+    verbs = [word for word in sys.argv[1:2] if not word.startswith("-")]
+    return " ".join(["transduce", *verbs])
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"transduce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say it and leave.")
+    ] = False,
+) -> None:
+    """Two files of translated sentences in, a translator out: the Transformer, whole."""
+    del version
+
+
+@app.command()
+def quickstart(
+    language: Annotated[str, typer.Option("--language", help="Target: de, fr, es, zh-Hans, zh-Hant.")] = "de",
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", metavar="FILE", help="Your own source sentences instead.")
+    ] = None,
+    target: Target = None,
+    minutes: Annotated[float, typer.Option("--minutes", help="Training time.")] = 7.0,
+) -> None:
+    """Train a real translator from real text, end to end, in minutes.
+
+    Without --source it learns from the translations of an open home-automation program, which
+    come from the package index (67 MB, once).
+
+    Examples:
+        transduce quickstart
+
+        transduce quickstart --language fr
+
+        transduce quickstart --source mine.en --target mine.de --minutes 20
+    """
+    from transduce import quickstart as room
+
+    room.quickstart(language=language, out=out, source=source, target=target, minutes=minutes)
+
+
+@app.command()
+def check(
+    source: Source,
+    target: Target = None,
+    source_language: SourceLanguage = "",
+    target_language: TargetLanguage = "",
+    repair: Repair = False,
+    json_output: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Say what is in a corpus, what is wrong, where, and what training would drop.
+
+    Example:
+        transduce check --source train.en --target train.de
+    """
+    import json
+
+    from transduce.progress import stderr_console, track
+    from transduce.text.check import check_corpus
+    from transduce.text.cleaning import CleaningConfig
+    from transduce.text.corpus import open_corpus
+
+    corpus = open_corpus(
+        source,
+        target,
+        source_language=source_language or None,
+        target_language=target_language or None,
+        repair=repair,
+    )
+    with track(stderr_console(), "reading", "pairs") as tell:
+        report = check_corpus(corpus, CleaningConfig(), progress=tell)
+    typer.echo(json.dumps(report.to_dict(), ensure_ascii=False) if json_output else report.render())
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path | None, typer.Argument(metavar="[RECIPE]", help="A recipe file (TOML).")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", help="Source sentences, or TSV/JSONL/TMX with both."),
+    ] = None,
+    target: Target = None,
+    valid_source: Annotated[
+        Path | None, typer.Option("--valid-source", metavar="FILE", help="Held-out source sentences.")
+    ] = None,
+    valid_target: Annotated[
+        Path | None, typer.Option("--valid-target", metavar="FILE", help="Their translations.")
+    ] = None,
+    source_language: SourceLanguage = "",
+    target_language: TargetLanguage = "",
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Run directory.")] = Path("runs/model"),
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="`transduce presets` lists them; default small.")
+    ] = None,
+    overrides: Overrides = None,
+    repair: Repair = False,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Go on although training settings differ.")
+    ] = False,
+) -> None:
+    """Train a translator; run the same command again to go on after any interruption.
+
+    Examples:
+        transduce train --source train.en --target train.de --out runs/en-de
+
+        transduce train --source train.en --target train.de --preset tiny --set train.max_minutes=60
+
+        transduce train recipe.toml --out runs/en-de
+    """
+    from transduce.pipeline import train as train_run
+    from transduce.progress import stderr_console
+    from transduce.recipe import load_recipe
+
+    data: dict[str, str | bool] = {
+        "source": str(source or ""),
+        "target": str(target or ""),
+        "valid_source": str(valid_source or ""),
+        "valid_target": str(valid_target or ""),
+        "source_language": source_language,
+        "target_language": target_language,
+        "repair": repair,
+    }
+    settings = load_recipe(preset=preset, file=recipe, overrides=overrides or (), data=data)
+    outcome = train_run(settings, out, stderr_console(), allow_changes=allow_changes)
+    if outcome is not None and not outcome.finished:
+        typer.echo(outcome.reason, err=True)
+        raise typer.Exit(_INTERRUPTED)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    source: Annotated[Path, typer.Option("--source", metavar="FILE", help="Source sentences.")],
+    reference: Annotated[
+        list[Path],
+        typer.Option("--reference", metavar="FILE", help="Their translations; may be given again."),
+    ],
+    tokenize: Annotated[
+        str | None, typer.Option("--tokenize", help="BLEU's tokenizer; `none` for tokenised text.")
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations.")
+    ] = None,
+    overrides: Overrides = None,
+    json_output: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
+) -> None:
+    """Score a model on a test set: BLEU, chrF and TER, each with its sacreBLEU signature.
+
+    Example:
+        transduce evaluate runs/en-de --source test.en --reference test.de
+    """
+    import json
+
+    from transduce.pipeline import evaluate as evaluate_model
+    from transduce.progress import stderr_console
+
+    scores = evaluate_model(
+        model,
+        source,
+        reference,
+        tokenize=tokenize,
+        lowercase=lowercase,
+        output=output,
+        overrides=overrides or (),
+        console=stderr_console(),
+    )
+    typer.echo(json.dumps(scores.to_dict(), ensure_ascii=False) if json_output else scores.render())
+
+
+@app.command()
+def translate(
+    model: Model,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE", help="Instead of stdin.")
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Instead of stdout.")
+    ] = None,
+    beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
+    n_best: Annotated[
+        int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")
+    ] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="A JSON object a line: score, tokens, alignment, flags.")
+    ] = False,
+    repair: Repair = False,
+    overrides: Overrides = None,
+) -> None:
+    """Translate lines: N lines in, N lines out, in order.
+
+    Examples:
+        echo "I love you." | transduce translate runs/en-de
+
+        transduce translate runs/en-de --input test.en --output test.de --beam-size 1
+
+        transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl
+    """
+    from transduce.progress import stderr_console
+    from transduce.recipe import search_overrides
+    from transduce.translate.files import translate_stream
+
+    translate_stream(
+        model,
+        input_file,
+        output_file,
+        jsonl=jsonl,
+        repair=repair,
+        console=stderr_console(),
+        **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
+        **search_overrides(overrides or ()),
+    )
+
+
+@app.command()
+def info(model: Model) -> None:
+    """Show a model's card."""
+    from transduce.translate.model_directory import ModelDirectory
+
+    typer.echo(ModelDirectory(model).card)
+
+
+@app.command()
+def presets() -> None:
+    """List the presets for `train --preset`."""
+    from transduce.recipe import load_recipe, preset_names
+
+    for name in preset_names():
+        typer.echo(f"{name:12} {load_recipe(preset=name).description}")

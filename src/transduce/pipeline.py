@@ -1,0 +1,271 @@
+"""The whole road from two text files to a scored model directory, one function a step.
+
+    settle     the recipe is written down, or compared with the one that the run began with
+    prepare    text → cleaned pairs → tokenizer → token store         (skipped when it stands)
+    train      token store → checkpoints                             (goes on where it was)
+    finish     checkpoints → averaged weights → model directory, scored on the validation text
+
+Running the same command again continues at the first step that is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from transduce.card import made_with, model_card
+from transduce.errors import DataError, RecipeError
+from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
+from transduce.files import write_atomic
+from transduce.model.config import TransformerConfig
+from transduce.prepare import Prepared, Run, prepare
+from transduce.progress import track
+from transduce.recipe import Recipe, differences, read_recipe, search_overrides, write_recipe
+from transduce.text.lines import read_lines
+from transduce.translate.model_directory import write_model_directory
+from transduce.translate.translator import Translator
+
+if TYPE_CHECKING:
+    from transduce.model.transformer import Transformer
+    from transduce.train.loop import Outcome
+    from transduce.train.validate import Validator
+
+__all__ = ["evaluate", "finish", "train"]
+
+_SCORE_SENTENCES = 256  # scored between two signs of progress
+_CHANGEABLE = ("train.", "search.", "description")
+
+
+def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool = False) -> Outcome | None:
+    """Make the run at `path` whole, from wherever it stands; None when it was finished already.
+
+    Args:
+        recipe: all settings.
+        path: the run's directory; made when missing.
+        console: where progress is shown.
+        allow_changes: go on although training settings differ from those the run began with.
+
+    Raises:
+        TransduceError: of every kind, with one line that says what to do.
+    """
+    run = Run(path)
+    if _settle(recipe, run, console, allow_changes=allow_changes):
+        console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
+        return None
+    prepared = prepare(recipe, run, console)
+    model = _new_model(recipe, prepared)
+    outcome = _train(recipe, run, prepared, model, console)
+    if outcome.finished:
+        finish(recipe, run, prepared, model, outcome, console)
+    return outcome
+
+
+def _settle(recipe: Recipe, run: Run, console: Console, *, allow_changes: bool) -> bool:
+    """Write the recipe down or compare it; True when the model is finished under the same recipe."""
+    if not run.recipe.exists():
+        write_recipe(replace(recipe, made_with=made_with()), run.recipe)
+        return False
+    before = read_recipe(run.recipe)
+    changes = differences(before, recipe)
+    if not changes:
+        return (run.model / "recipe.toml").exists()
+    fixed = [change for change in changes if not change.startswith(_CHANGEABLE)]
+    if fixed:
+        raise RecipeError(
+            f"{run.path} was begun with other text or another model ({'; '.join(fixed)}): "
+            f"choose a new --out, or give the settings of {run.recipe}"
+        )
+    if not allow_changes:
+        raise RecipeError(
+            f"{run.path} was begun with other settings ({'; '.join(changes)}): "
+            f"add --allow-changes to go on with the new ones, or choose a new --out"
+        )
+    console.print(f"going on with changed settings: {'; '.join(changes)}", markup=False, soft_wrap=True)
+    write_recipe(replace(recipe, made_with=before.made_with), run.recipe)
+    return False
+
+
+# --- train --------------------------------------------------------------------------------------
+
+
+def _new_model(recipe: Recipe, prepared: Prepared) -> Transformer:
+    """The network with fresh weights, drawn from the recipe's seed, on the device that is there."""
+    import torch
+
+    from transduce.model.transformer import Transformer
+
+    torch.manual_seed(recipe.train.seed)
+    model = Transformer(_model_config(recipe, prepared))
+    return model.cuda() if torch.cuda.is_available() else model
+
+
+def _model_config(recipe: Recipe, prepared: Prepared) -> TransformerConfig:
+    """The recipe's configuration with the tokenizer's sizes."""
+    source, target = prepared.source_tokenizer, prepared.target_tokenizer
+    tie = recipe.model.tie
+    if tie == "all" and not recipe.tokenizer.joint:
+        raise RecipeError(
+            "model.tie = 'all' shares one embedding between both languages, which needs "
+            "tokenizer.joint = true; set model.tie = 'target' for separate vocabularies"
+        )
+    return replace(
+        recipe.model,
+        source_vocab_size=source.vocab_size,
+        target_vocab_size=target.vocab_size,
+        pad_id=target.pad_id,
+    )
+
+
+def _train(recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, console: Console) -> Outcome:
+    """Run the training loop until it ends."""
+    from transduce.batch.collate import SpecialIds, collate
+    from transduce.batch.order import BatchOrder
+    from transduce.train.log import make_display
+    from transduce.train.loop import Trainer
+    from transduce.train.memory import keep_freed_memory
+
+    keep_freed_memory()
+    tokenizer = prepared.target_tokenizer
+    ids = SpecialIds(tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+    order = BatchOrder(prepared.train, recipe.batch, recipe.train.seed)
+    device = model.source_embedding.weight.device
+    validation = [
+        collate(prepared.valid, rows, ids).to(device)
+        for rows in BatchOrder(prepared.valid, recipe.batch, seed=0).epoch(0)
+    ]
+    if order.num_too_long:
+        console.print(
+            f"{order.num_too_long:,} pairs are longer than batch.max_len = {recipe.batch.max_len} tokens "
+            f"and are left out",
+            soft_wrap=True,
+        )
+    console.print(f"{model.num_parameters:,} parameters; run directory {run.path}", soft_wrap=True)
+    trainer = Trainer(
+        model,
+        prepared.train,
+        order,
+        ids,
+        recipe.train,
+        run.path,
+        validation=validation,
+        validator=_decoding_validator(recipe, prepared),
+        display=make_display(console),
+    )
+    return trainer.run()
+
+
+def _decoding_validator(recipe: Recipe, prepared: Prepared) -> Validator | None:
+    """BLEU and chrF of greedy translations of the first validation sentences."""
+    count = recipe.train.validate_sentences
+    if not count:
+        return None
+    source, target = prepared.valid_source[:count], prepared.valid_target[:count]
+    tokenize = "none" if recipe.data.tokenized else None
+    language = recipe.data.target_language or None
+
+    def validator(model: Transformer) -> dict[str, float]:
+        translator = Translator.over_torch(
+            model, recipe, prepared.source_tokenizer, prepared.target_tokenizer
+        )
+        texts = [t.text for t in translator.translate(source, beam_size=1, n_best=1, method="beam")]
+        bleu = fast_bleu(texts, target, tokenize=tokenize, target_language=language)
+        return {"bleu": bleu, "chrf": fast_chrf(texts, target)}
+
+    return validator
+
+
+# --- finish -------------------------------------------------------------------------------------
+
+
+def finish(
+    recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, outcome: Outcome, console: Console
+) -> Scores:
+    """Average checkpoints, score the result with the recipe's search, write the model directory."""
+    from transduce.train.checkpoint import average_checkpoints, choose_checkpoints
+
+    chosen = choose_checkpoints(run.checkpoints, recipe.train, outcome.state)
+    model.load_tensors(average_checkpoints(chosen))
+    model.eval()
+    translator = Translator.over_torch(model, recipe, prepared.source_tokenizer, prepared.target_tokenizer)
+    texts = _translated(translator, prepared.valid_source, console)
+    scores = score(
+        texts,
+        prepared.valid_target,
+        tokenize="none" if recipe.data.tokenized else None,
+        target_language=recipe.data.target_language or None,
+    )
+    resolved = replace(
+        recipe, model=_model_config(recipe, prepared), made_with=read_recipe(run.recipe).made_with
+    )
+    steps = [path.name.removeprefix("step-").lstrip("0") for path in chosen]
+    card = model_card(resolved, model.num_parameters, prepared.facts, outcome, steps, scores)
+    tensors = {name: tensor.cpu() for name, tensor in model.tensors().items()}
+    write_model_directory(run.model, resolved, run.text, tensors, card)
+    console.print(f"finished: {outcome.reason}", markup=False, soft_wrap=True)
+    console.print(scores.render(), markup=False, soft_wrap=True)
+    console.print(f"the model is in {run.model}", markup=False, soft_wrap=True)
+    return scores
+
+
+# --- evaluate -----------------------------------------------------------------------------------
+
+
+def evaluate(
+    model: Path,
+    source: Path,
+    references: Sequence[Path],
+    *,
+    tokenize: str | None = None,
+    lowercase: bool = False,
+    output: Path | None = None,
+    overrides: Sequence[str] = (),
+    console: Console,
+) -> Scores:
+    """Translate a test set and score it.
+
+    Args:
+        model: model directory or finished run.
+        source: sentences to translate.
+        references: files of translations, line by line; several make a multi-reference score.
+        tokenize: BLEU's tokenizer; by default the target language's, `none` for tokenised text.
+        lowercase: ignore case in BLEU.
+        output: where the translations are kept.
+        overrides: `search.field=value`.
+        console: where progress is shown.
+
+    Raises:
+        TransduceError: a file cannot be read, line counts differ, or the model is damaged.
+    """
+    sources = list(read_lines(source))
+    columns = [list(read_lines(file)) for file in references]
+    for file, lines in zip(references, columns, strict=True):
+        if len(lines) != len(sources):
+            raise DataError(
+                f"{source} has {len(sources)} lines, {file} has {len(lines)}: they must be parallel"
+            )
+    translator = Translator.load(model)
+    texts = _translated(translator, sources, console, **search_overrides(overrides))
+    if output is not None:
+        write_atomic(output, "".join(f"{text}\n" for text in texts))
+    return score(
+        texts,
+        list(zip(*columns, strict=True)),
+        tokenize=tokenize,
+        lowercase=lowercase,
+        target_language=translator.languages[1] or None,
+    )
+
+
+def _translated(translator: Translator, sources: Sequence[str], console: Console, **search: Any) -> list[str]:
+    """Texts of the translations, with progress."""
+    texts: list[str] = []
+    with track(console, "translating", "sentences", len(sources)) as tell:
+        for start in range(0, len(sources), _SCORE_SENTENCES):
+            part = translator.translate(sources[start : start + _SCORE_SENTENCES], **search)
+            texts += [translation.text for translation in part]
+            tell(len(texts))
+    return texts

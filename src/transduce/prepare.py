@@ -1,0 +1,293 @@
+"""Text to a token store: clean, learn the tokenizer, hold validation out, encode; one function a step.
+
+In: a recipe that names text. Out: `Prepared`, and on disk `text/` and `store/` of the run.
+Constant memory: the text is walked, never held; of each pair only its number and a hash are kept.
+Does not know: models, training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from transduce.batch.store import TokenStore, build_store, stored_fingerprint
+from transduce.errors import DataError, RecipeError
+from transduce.files import write_atomic
+from transduce.progress import track
+from transduce.recipe import Recipe
+from transduce.text.cleaning import CleanCorpus, clean, text_hash
+from transduce.text.corpus import open_corpus
+from transduce.text.lines import read_lines
+from transduce.text.pairs import Corpus, Pair
+from transduce.text.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
+
+__all__ = ["Prepared", "Run", "prepare"]
+
+_ENCODE_PAIRS = 2000  # encoded together
+_ENCODE_THREADS = 2
+_LARGEST_HOLDOUT = 10  # at most one pair in so many is held out for validation
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's directory and what stands where in it."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The resolved recipe."""
+        return self.path / "recipe.toml"
+
+    @property
+    def text(self) -> Path:
+        """Tokenizer files, validation sentences, `text.json`."""
+        return self.path / "text"
+
+    @property
+    def store(self) -> Path:
+        """Token ids of the training text; `valid` beside it."""
+        return self.path / "store"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Saved states."""
+        return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """The finished model."""
+        return self.path / "model"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Text made ready for training."""
+
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    train: TokenStore
+    valid: TokenStore
+    valid_source: list[str]
+    valid_target: list[str]
+    facts: list[str]
+    """What was kept and dropped, in sentences."""
+
+
+def prepare(recipe: Recipe, run: Run, console: Console) -> Prepared:
+    """Clean the text, learn the tokenizer, store the ids; only when they do not stand already."""
+    cleaned = _training_corpus(recipe)
+    fingerprint = _fingerprint(recipe, cleaned)
+    facts_file = run.text / "text.json"
+    # The validation store is written last, so that its fingerprint stands for everything.
+    if stored_fingerprint(run.store / "valid") != fingerprint:
+        numbers, held_out = _read_text(recipe, run, cleaned, console)
+        facts = _facts(cleaned, len(numbers), len(held_out))
+        write_atomic(facts_file, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+        _store_text(recipe, run, numbers, fingerprint, console)
+        _store_validation(run, fingerprint)
+    facts = json.loads(facts_file.read_text(encoding="utf-8"))
+    for fact in facts:
+        console.print(fact, markup=False, soft_wrap=True)
+    return Prepared(
+        *load_tokenizers(run.text),
+        TokenStore(run.store / "train"),
+        TokenStore(run.store / "valid"),
+        list(read_lines(run.text / "valid.source")),
+        list(read_lines(run.text / "valid.target")),
+        facts,
+    )
+
+
+def _facts(cleaned: CleanCorpus, num_train: int, num_held_out: int) -> list[str]:
+    """What became of the text, in sentences."""
+    facts = [f"text: {cleaned.counts.summary()}"]
+    if num_held_out:
+        facts.append(f"held out for validation: {num_held_out:,} pairs; trained on: {num_train:,}")
+    mended = {
+        "repaired": "lines were not UTF-8 and were repaired",
+        "joined": "texts with line ends were joined",
+    }
+    facts += [f"{count:,} {mended.get(kind, kind)}" for kind, count in cleaned.notes.items() if count]
+    return facts
+
+
+def _training_corpus(recipe: Recipe) -> CleanCorpus:
+    """The training text as it will be seen.
+
+    Raises:
+        RecipeError: the recipe names no text.
+        DataError: a file is missing or of an unknown form.
+    """
+    data = recipe.data
+    if not data.source:
+        raise RecipeError(
+            "no training text: give --source and --target, or data.source and data.target in the recipe"
+        )
+    return clean(_open(data.source, data.target, recipe), recipe.cleaning)
+
+
+def _open(source: str, target: str, recipe: Recipe) -> Corpus:
+    return open_corpus(
+        Path(source),
+        Path(target) if target else None,
+        source_language=recipe.data.source_language or None,
+        target_language=recipe.data.target_language or None,
+        repair=recipe.data.repair,
+    )
+
+
+def _fingerprint(recipe: Recipe, cleaned: CleanCorpus) -> str:
+    """Of everything that the token store depends on."""
+    data = recipe.data
+    parts = [
+        cleaned.fingerprint(),
+        repr(asdict(recipe.tokenizer)),
+        repr((data.sampling_alpha, data.sampling_copies)),
+    ]
+    if data.valid_source:
+        parts.append(_open(data.valid_source, data.valid_target, recipe).fingerprint())
+    else:
+        parts.append(f"holdout {data.holdout_pairs}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _read_text(
+    recipe: Recipe, run: Run, cleaned: CleanCorpus, console: Console
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Walk the text once: learn the tokenizer, choose what is held out, write the validation text.
+
+    Returns the sorted numbers of the pairs that are trained on, and of those held out.
+    """
+    run.text.mkdir(parents=True, exist_ok=True)
+    lines, hashes = array("q"), array("Q")
+    with track(console, "reading and learning the vocabulary", "pairs") as tell:
+
+        def noting() -> Iterator[Pair]:
+            for pair in cleaned:
+                lines.append(pair.line)
+                hashes.append(text_hash(pair.source))
+                if len(lines) % 1000 == 0:
+                    tell(len(lines))
+                yield pair
+
+        train_tokenizers(noting(), recipe.tokenizer, run.text)
+    numbers = np.frombuffer(lines, np.int64)
+    if recipe.data.valid_source:
+        held_out = np.empty(0, np.int64)
+        valid: Iterable[Pair] = _open(recipe.data.valid_source, recipe.data.valid_target, recipe)
+    else:
+        held_out = _choose_holdout(numbers, np.frombuffer(hashes, np.uint64), recipe.data.holdout_pairs)
+        valid = _only(_open(recipe.data.source, recipe.data.target, recipe), held_out)
+    _write_validation_text(run, valid)
+    return np.setdiff1d(numbers, held_out, assume_unique=True), held_out
+
+
+def _choose_holdout(numbers: NDArray[np.int64], hashes: NDArray[np.uint64], wanted: int) -> NDArray[np.int64]:
+    """About `wanted` pairs, chosen by what their source says: equal sources stay on one side."""
+    wanted = min(wanted, len(numbers) // _LARGEST_HOLDOUT)
+    if wanted == 0:
+        raise DataError(
+            f"{len(numbers)} clean pairs are too few to hold any out for validation: give --valid-source and "
+            f"--valid-target, or more text"
+        )
+    threshold = np.partition(hashes, wanted - 1)[wanted - 1]
+    chosen: NDArray[np.int64] = numbers[hashes <= threshold]
+    return chosen
+
+
+def _only(pairs: Iterable[Pair], numbers: NDArray[np.int64]) -> Iterator[Pair]:
+    """The pairs of the given sorted numbers, from pairs in order."""
+    wanted = iter(numbers.tolist())
+    number = next(wanted, None)
+    for pair in pairs:
+        if pair.line == number:
+            yield pair
+            number = next(wanted, None)
+            if number is None:
+                return
+
+
+def _write_validation_text(run: Run, valid: Iterable[Pair]) -> None:
+    """`text/valid.source` and `text/valid.target`, blank pairs left out."""
+    pairs = [pair for pair in valid if pair.source.strip() and pair.target.strip()]
+    if not pairs:
+        raise DataError("the validation text has no pair with both sides: give other validation files")
+    for name, lines in (("source", [p.source for p in pairs]), ("target", [p.target for p in pairs])):
+        write_atomic(run.text / f"valid.{name}", "".join(f"{line}\n" for line in lines))
+
+
+def _store_text(
+    recipe: Recipe, run: Run, numbers: NDArray[np.int64], fingerprint: str, console: Console
+) -> None:
+    """Encode the training pairs into the token store, every sampled copy of them."""
+    source, target = load_tokenizers(run.text)
+    alpha = recipe.data.sampling_alpha
+    copies = recipe.data.sampling_copies if alpha else 1
+
+    def pairs() -> Iterator[Pair]:
+        return _only(_open(recipe.data.source, recipe.data.target, recipe), numbers)
+
+    def encoded(tell: Callable[[int], None]) -> Iterator[tuple[list[int], list[int]]]:
+        done = 0
+        for copy in range(copies):
+            for group in _groups(pairs(), _ENCODE_PAIRS):
+                yield from _encode(group, source, target, alpha, copy)
+                done += len(group)
+                tell(done)
+
+    with track(console, "tokenizing", "pairs", copies * len(numbers)) as tell:
+        build_store(
+            run.store / "train",
+            encoded(tell),
+            vocab_size=max(source.vocab_size, target.vocab_size),
+            fingerprint=fingerprint,
+            num_copies=copies,
+        )
+
+
+def _encode(
+    group: list[Pair], source: Tokenizer, target: Tokenizer, alpha: float, copy: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Ids of a group of pairs; with `alpha`, one of their other segmentations for each copy."""
+    if not alpha:
+        yield from zip(
+            source.encode_batch([pair.source for pair in group], num_threads=_ENCODE_THREADS),
+            target.encode_batch([pair.target for pair in group], num_threads=_ENCODE_THREADS),
+            strict=True,
+        )
+        return
+    for pair in group:
+        seed = pair.line * 1_000_003 + copy
+        yield (
+            source.encode_sampled(pair.source, alpha=alpha, seed=seed),
+            target.encode_sampled(pair.target, alpha=alpha, seed=seed + 1),
+        )
+
+
+def _store_validation(run: Run, fingerprint: str) -> None:
+    """Encode the validation pairs into a small store of their own."""
+    source, target = load_tokenizers(run.text)
+    sides = [list(read_lines(run.text / f"valid.{name}")) for name in ("source", "target")]
+    build_store(
+        run.store / "valid",
+        zip(source.encode_batch(sides[0]), target.encode_batch(sides[1]), strict=True),
+        vocab_size=max(source.vocab_size, target.vocab_size),
+        fingerprint=fingerprint,
+    )
+
+
+def _groups(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    """Consecutive pairs, `size` at a time."""
+    iterator = iter(pairs)
+    while group := list(islice(iterator, size)):
+        yield group

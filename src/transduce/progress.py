@@ -1,0 +1,75 @@
+"""Progress of work that goes through many items: a bar with an ETA on a terminal, lines elsewhere.
+
+Always on stderr: stdout belongs to results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["stderr_console", "track"]
+
+_PLAIN_SECONDS = 10.0
+
+
+def stderr_console() -> Console:
+    """The console that all messages go to."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def track(
+    console: Console, title: str, unit: str, total: int | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how many items are done.
+
+    Args:
+        console: where to show it.
+        title: what is being done, such as "reading".
+        unit: what is counted, such as "pairs".
+        total: how many there will be; None when unknown.
+    """
+    if console.is_terminal and not console.is_dumb_terminal:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(title, total=total)
+            yield lambda done: progress.update(task, completed=done)
+        return
+    yield _plain(console, title, unit, total)
+
+
+def _plain(console: Console, title: str, unit: str, total: int | None) -> Callable[[int], None]:
+    """A line every ten seconds; nothing at all for short work."""
+    started = last = time.monotonic()
+
+    def tell(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _PLAIN_SECONDS:
+            return
+        last = now
+        rate = done / (now - started)
+        left = f", {round((total - done) / rate):,} s left" if total and rate else ""
+        of = f" of {total:,}" if total else ""
+        console.print(f"{title}: {done:,}{of} {unit}, {rate:,.0f}/s{left}", markup=False, soft_wrap=True)
+
+    return tell

@@ -1,0 +1,32 @@
+"""What runs a model: ids in, hypotheses out. The translator does not care which one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from transduce.search.config import SearchConfig
+    from transduce.search.hypothesis import Hypothesis
+
+__all__ = ["Alignment", "Engine"]
+
+Alignment: TypeAlias = tuple[tuple[int, int], ...]
+"""(source token, target token) pairs, one for each target token, counted from 0."""
+
+
+class Engine(Protocol):
+    """Searches and aligns batches of any size, in the caller's order."""
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Per source, the `n_best` hypotheses, best first; `keys` make samples independent of the batch."""
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
+        """Per pair, the source token that each target token looked at most."""

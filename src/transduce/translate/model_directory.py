@@ -1,0 +1,122 @@
+"""The finished model on disk: self-contained, movable, readable without running code from it.
+
+model/
+    recipe.toml         the resolved recipe: configuration, languages, search defaults, versions
+    tokenizer.model     or source.model and target.model
+    model.safetensors   every parameter once, fp32
+    card.md             data, scores with signatures, how trained
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import ModelError, TransduceError
+from transduce.files import atomic_directory
+from transduce.recipe import Recipe, read_recipe, write_recipe
+from transduce.text.tokenizer import Tokenizer, load_tokenizers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from transduce.model.transformer import Transformer
+
+__all__ = ["ModelDirectory", "write_model_directory"]
+
+_WEIGHTS = "model.safetensors"
+_RECIPE = "recipe.toml"
+_CARD = "card.md"
+
+
+class ModelDirectory:
+    """What a model directory holds; weights are read only when asked for."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a model directory, or the run directory that holds one.
+
+        Raises:
+            ModelError: there is none, or a file in it cannot be read.
+        """
+        self.path = _find(path)
+        try:
+            self.recipe = read_recipe(self.path / _RECIPE)
+            self.tokenizers: tuple[Tokenizer, Tokenizer] = load_tokenizers(self.path)
+        except ModelError:
+            raise
+        except TransduceError as error:
+            raise ModelError(f"the model {self.path} cannot be read: {error}") from error
+
+    @property
+    def card(self) -> str:
+        """The model's card; empty when the file is missing."""
+        file = self.path / _CARD
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+    def load_transformer(self) -> Transformer:
+        """Build the network and read its weights, in evaluation mode.
+
+        Raises:
+            ModelError: torch is not installed, or the weights are missing, damaged or foreign.
+        """
+        try:
+            from safetensors import SafetensorError
+            from safetensors.torch import load_file
+
+            from transduce.model.transformer import Transformer
+        except ImportError as error:
+            raise ModelError(
+                f"running {self.path} needs torch, which is not installed ({error}): "
+                "pip install 'transduce[train]'"
+            ) from error
+        file = self.path / _WEIGHTS
+        try:
+            tensors = load_file(file)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                f"the weights {file} cannot be read ({error}): copy the directory again"
+            ) from error
+        model = Transformer(self.recipe.model)
+        model.load_tensors(tensors)
+        return model.eval()
+
+
+def write_model_directory(
+    path: Path, recipe: Recipe, text: Path, tensors: Mapping[str, Tensor], card: str
+) -> None:
+    """Write a model directory, whole or not at all.
+
+    Args:
+        path: replaced when it exists.
+        recipe: resolved, with the vocabulary sizes filled in.
+        text: directory with the tokenizer files, which are copied.
+        tensors: every parameter once.
+        card: Markdown.
+    """
+    from safetensors.torch import save_file
+
+    with atomic_directory(path) as temporary:
+        # Where the training text lay is nobody's business but the run's.
+        data = replace(recipe.data, source="", target="", valid_source="", valid_target="")
+        write_recipe(replace(recipe, data=data), temporary / _RECIPE)
+        for file in sorted(text.glob("*.model")):
+            shutil.copyfile(file, temporary / file.name)
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / _WEIGHTS)
+        (temporary / _CARD).write_text(card, encoding="utf-8")
+
+
+def _find(path: Path) -> Path:
+    """`path`, or `path/model` when `path` is a finished run."""
+    for candidate in (path, path / "model"):
+        if (candidate / _WEIGHTS).exists() and (candidate / _RECIPE).exists():
+            return candidate
+    if not path.exists():
+        raise ModelError(f"there is no model directory {path}")
+    if (path / "checkpoints").exists():
+        raise ModelError(
+            f"the run {path} has no finished model yet: continue it with the same `transduce train`"
+        )
+    raise ModelError(f"{path} is no model directory: it lacks {_RECIPE} or {_WEIGHTS}")

@@ -1,0 +1,149 @@
+"""The engine over our own network, with a cache, in batches of similar lengths.
+
+Sentences are sorted by length and cut into batches of at most `batch_tokens` cells (sentences ·
+longest source · beam), so that little is computed for padding; results come back in the caller's
+order. Axes: batch, heads, tgt_len, src_len.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from transduce.batch.collate import SpecialIds, pad_rows
+from transduce.model.attention import AttentionRecord
+from transduce.model.layers import DecoderLayer
+from transduce.model.transformer import Transformer
+from transduce.search.config import SearchConfig
+from transduce.search.dispatch import search
+from transduce.search.hypothesis import Hypothesis
+from transduce.search.step import Step
+from transduce.translate.engine import Alignment
+
+__all__ = ["TorchEngine"]
+
+_BATCH_TOKENS = 4096
+
+
+class TorchEngine:
+    """Runs a `Transformer` that is in evaluation mode, on the device where its weights lie."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        ids: SpecialIds,
+        *,
+        suppress: Sequence[int] = (),
+        batch_tokens: int = _BATCH_TOKENS,
+    ) -> None:
+        """Wrap a model.
+
+        Args:
+            model: in evaluation mode.
+            ids: pad, start and end symbol.
+            suppress: ids that are never generated.
+            batch_tokens: most source cells, times the beam, computed at once.
+        """
+        self.model = model
+        self._ids = ids
+        self._suppress = [ids.pad_id, ids.bos_id, *suppress]
+        self._batch_tokens = batch_tokens
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.source_embedding.weight.device
+
+    @torch.inference_mode()
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`.
+
+        Raises:
+            SearchError: the request contradicts itself, or the model's logits are not finite.
+        """
+        width = config.n_best if config.method == "sample" else config.beam_size
+        found: dict[int, list[Hypothesis]] = {}
+        for indices in _batches([len(source) + 1 for source in sources], self._batch_tokens // width):
+            rows = [list(sources[i]) for i in indices]
+            memory = self.model.encode(pad_rows(rows, self._ids).to(self._device))
+            results = search(
+                cast(Step, self.model.step),
+                self.model.start(memory),
+                bos_id=self._ids.bos_id,
+                eos_id=self._ids.eos_id,
+                limits=[min(config.limit(len(row)), self.model.longest - 1) for row in rows],
+                config=config,
+                keys=[keys[i] if keys is not None else i for i in indices],
+                suppress=self._suppress,
+                prefixes=None if prefixes is None else [prefixes[i] for i in indices],
+                device=self._device,
+            )
+            found.update(zip(indices, results, strict=True))
+        return [found[i] for i in range(len(sources))]
+
+    @torch.inference_mode()
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
+        """As `Engine.align`: cross-attention of the layer before the last, averaged over its heads.
+
+        The chosen output is run again with teacher forcing, so that every weight belongs to it. That
+        layer aligns best on average (Garg et al., 2019); attention is no proof of alignment.
+        """
+        layers = self.model.decoder.layers
+        layer = layers[max(0, len(layers) - 2)]
+        assert isinstance(layer, DecoderLayer), "a decoder is made of decoder layers"
+        found: dict[int, Alignment] = {}
+        for indices in _batches(
+            [len(s) + len(t) + 2 for s, t in zip(sources, targets, strict=True)], self._batch_tokens
+        ):
+            weights = self._cross_weights(layer, [sources[i] for i in indices], [targets[i] for i in indices])
+            for row, index in enumerate(indices):
+                found[index] = _strongest(weights[row], len(sources[index]), len(targets[index]))
+        return [found[i] for i in range(len(sources))]
+
+    def _cross_weights(
+        self, layer: DecoderLayer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Mean over heads of one layer's cross-attention: (batch, tgt_len, src_len)."""
+        records: list[AttentionRecord] = []
+        layer.cross_attention.observer = records.append
+        try:
+            memory = self.model.encode(pad_rows([list(s) for s in sources], self._ids).to(self._device))
+            # The row that predicts token j is the one that reads the token before it.
+            shifted = [[self._ids.bos_id, *target] for target in targets]
+            self.model.decode(pad_rows(shifted, self._ids).to(self._device), memory)
+        finally:
+            layer.cross_attention.observer = None
+        return records[0].weights.mean(1)
+
+
+def _strongest(weights: Tensor, src_len: int, tgt_len: int) -> Alignment:
+    """For each target token the real source token with the most weight (the end symbol left out)."""
+    if src_len == 0 or tgt_len == 0:
+        return ()
+    return tuple((s, t) for t, s in enumerate(weights[:tgt_len, :src_len].argmax(-1).tolist()))
+
+
+def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Indices in batches of similar lengths, longest first, of at most `budget` cells (or one row)."""
+    batch: list[int] = []
+    for index in _longest_first(lengths):
+        widest = lengths[batch[0]] if batch else lengths[index]
+        if batch and widest * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _longest_first(lengths: Sequence[int]) -> Iterable[int]:
+    return sorted(range(len(lengths)), key=lambda i: -lengths[i])

@@ -1,0 +1,271 @@
+"""The translator: text in, `Translation` out, one for each text and in its order.
+
+Empty in, empty out. A text longer than the model was trained for is split at sentence ends,
+translated piece by piece and joined again; nothing is cut in silence, and what was cut is flagged.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import DataError, SearchError
+from transduce.search.config import SearchConfig
+from transduce.search.hypothesis import Hypothesis
+from transduce.text.tokenizer import Tokenizer
+from transduce.translate.engine import Alignment, Engine
+from transduce.translate.model_directory import ModelDirectory
+from transduce.translate.quality import is_copied, is_repeated
+from transduce.translate.split import Segment, join, split_text
+
+__all__ = ["Translation", "Translator"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """One text's translation, and what is known about it."""
+
+    text: str
+    score: float
+    """What the search compared by: log-probability over the length penalty (mean over pieces)."""
+    confidence: float
+    """Geometric mean of the tokens' probabilities, 0 to 1."""
+    source_tokens: tuple[str, ...]
+    tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]
+    """One for each of `tokens`, and one for each end symbol."""
+    alignment: Alignment = ()
+    """(source token, target token) pairs, when asked for."""
+    flags: tuple[str, ...] = ()
+    """`truncated`: cut at the length limit. `repeated`: a run of tokens stands several times in a
+    row. `copied`: the source again. `split`: too long for one pass, translated in pieces."""
+    alternatives: tuple[Translation, ...] = ()
+    """The next best, with `n_best` > 1 (not for texts that were split)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        fields: dict[str, Any] = {
+            "text": self.text,
+            "score": round(self.score, 5),
+            "confidence": round(self.confidence, 5),
+            "source_tokens": list(self.source_tokens),
+            "tokens": list(self.tokens),
+            "flags": list(self.flags),
+        }
+        if self.alignment:
+            fields["alignment"] = " ".join(f"{s}-{t}" for s, t in self.alignment)
+        if self.alternatives:
+            fields["alternatives"] = [
+                {"text": other.text, "score": round(other.score, 5)} for other in self.alternatives
+            ]
+        return fields
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What goes through the engine as one: a text, or a part of a long one."""
+
+    text: str
+    ids: list[int]
+
+
+class Translator:
+    """A model that is ready to translate."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        config: SearchConfig,
+        *,
+        max_len: int,
+        languages: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Put a translator together.
+
+        Args:
+            engine: runs the model.
+            source_tokenizer: text to ids.
+            target_tokenizer: ids to text.
+            config: search settings where a call gives none.
+            max_len: most source tokens of one pass; longer texts are split.
+            languages: source and target language, when known.
+        """
+        self._engine = engine
+        self._source, self._target = source_tokenizer, target_tokenizer
+        self.config = config
+        self.max_len = max_len
+        self.languages = languages
+
+    @classmethod
+    def load(cls, model: str | Path) -> Translator:
+        """Load a model directory, or the run that holds one.
+
+        Raises:
+            ModelError: there is none, or it cannot be read.
+        """
+        directory = ModelDirectory(Path(model))
+        transformer = directory.load_transformer()
+        return cls.over_torch(transformer, directory.recipe, *directory.tokenizers)
+
+    @classmethod
+    def over_torch(
+        cls, model: Any, recipe: Any, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+    ) -> Translator:
+        """A translator over a network in memory (during training, for instance).
+
+        Args:
+            model: a `Transformer` in evaluation mode.
+            recipe: its `Recipe`.
+            source_tokenizer: the model's.
+            target_tokenizer: the model's.
+        """
+        from transduce.batch.collate import SpecialIds
+        from transduce.translate.torch_engine import TorchEngine
+
+        ids = SpecialIds(target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.eos_id)
+        # A line break inside a translation would shift every line after it (TRAPS 28).
+        suppress = [target_tokenizer.unk_id, *target_tokenizer.newline_ids]
+        engine = TorchEngine(model, ids, suppress=suppress)
+        return cls(
+            engine,
+            source_tokenizer,
+            target_tokenizer,
+            recipe.search,
+            max_len=recipe.batch.max_len - 1,
+            languages=(recipe.data.source_language, recipe.data.target_language),
+        )
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        alignment: bool = False,
+        prefixes: Sequence[str] | None = None,
+        **search: Any,
+    ) -> list[Translation]:
+        """Translate texts, each on its own; the order and the batch do not matter to the result.
+
+        Args:
+            texts: one text, or several.
+            alignment: find the source token that each target token looked at most.
+            prefixes: for each text the words that its translation must begin with.
+            search: any field of `SearchConfig` for this call, such as beam_size=1 or n_best=3.
+
+        Raises:
+            SearchError: an unknown search setting, or settings that contradict each other.
+            DataError: prefixes and texts differ in number.
+        """
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        config = self._configured(search)
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
+        segments = [self._segments(text) for text in texts]
+        pieces = [_Piece(s.text, self._source.encode(s.text)) for parts in segments for s in parts]
+        results = iter(self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment))
+        translated = []
+        for text, parts in zip(texts, segments, strict=True):
+            own = [next(results) for _ in parts]
+            translated.append(own[0] if len(own) == 1 else _joined(text, own, parts))
+        return translated
+
+    def _configured(self, search: dict[str, Any]) -> SearchConfig:
+        """The translator's search settings with this call's over them."""
+        known = SearchConfig.__dataclass_fields__
+        unknown = search.keys() - known.keys()
+        if unknown:
+            raise SearchError(f"unknown search setting {sorted(unknown)[0]!r}; there are {', '.join(known)}")
+        if search.get("n_best", 1) > search.get("beam_size", self.config.beam_size):
+            search.setdefault("beam_size", search["n_best"])
+        return replace(self.config, **search)
+
+    def _segments(self, text: str) -> list[Segment]:
+        """The text whole, or in pieces that the model can take."""
+        if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
+            return [Segment(text, "")]
+        return split_text(text, self.max_len, lambda part: len(self._source.encode(part)))
+
+    def _translate_pieces(
+        self, pieces: Sequence[_Piece], config: SearchConfig, prefixes: Sequence[str] | None, alignment: bool
+    ) -> list[Translation]:
+        """Run what is not empty through the engine."""
+        busy = [i for i, piece in enumerate(pieces) if piece.ids]
+        sources = [pieces[i].ids for i in busy]
+        forced = None if prefixes is None else [self._target.encode(prefixes[i]) for i in busy]
+        # Samples are drawn by content, not by place: the same sentence gives the same samples.
+        keys = [zlib.crc32(" ".join(map(str, source)).encode()) for source in sources]
+        found = self._engine.search(sources, config, prefixes=forced, keys=keys)
+        aligned: list[Alignment] = [()] * len(busy)
+        if alignment:
+            aligned = self._engine.align(sources, [hypotheses[0].ids for hypotheses in found])
+        results = [_empty()] * len(pieces)
+        for i, hypotheses, pairs in zip(busy, found, aligned, strict=True):
+            best, *others = [self._translation(pieces[i], hypothesis) for hypothesis in hypotheses]
+            results[i] = replace(best, alignment=pairs, alternatives=tuple(others))
+        return results
+
+    def _translation(self, piece: _Piece, hypothesis: Hypothesis) -> Translation:
+        text = self._target.decode(hypothesis.ids)
+        tokens = tuple(self._target.pieces(hypothesis.ids))
+        signs = {
+            "truncated": not hypothesis.finished,
+            "repeated": is_repeated(tokens),
+            "copied": is_copied(piece.text, text),
+        }
+        count = max(1, len(hypothesis.token_log_probs))
+        return Translation(
+            text=text,
+            score=hypothesis.score,
+            confidence=math.exp(hypothesis.log_prob / count),
+            source_tokens=tuple(self._source.pieces(piece.ids)),
+            tokens=tokens,
+            token_log_probs=hypothesis.token_log_probs,
+            flags=tuple(name for name, raised in signs.items() if raised),
+        )
+
+
+def _empty() -> Translation:
+    """Nothing in, nothing out."""
+    return Translation(text="", score=0.0, confidence=1.0, source_tokens=(), tokens=(), token_log_probs=())
+
+
+def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
+    """A text's prefix belongs to its first piece."""
+    if prefixes is None:
+        return None
+    return [
+        prefix if i == 0 else ""
+        for prefix, parts in zip(prefixes, segments, strict=True)
+        for i in range(len(parts))
+    ]
+
+
+def _joined(source: str, parts: Sequence[Translation], segments: Sequence[Segment]) -> Translation:
+    """One translation out of the pieces of a long text."""
+    source_tokens: list[str] = []
+    tokens: list[str] = []
+    alignment: list[tuple[int, int]] = []
+    for part in parts:
+        alignment += [(s + len(source_tokens), t + len(tokens)) for s, t in part.alignment]
+        source_tokens += part.source_tokens
+        tokens += part.tokens
+    log_probs = tuple(value for part in parts for value in part.token_log_probs)
+    text = join([part.text for part in parts], segments)
+    flags = {flag for part in parts for flag in part.flags} - {"copied"} | {"split"}
+    if is_copied(source, text):
+        flags.add("copied")
+    return Translation(
+        text=text,
+        score=sum(part.score for part in parts) / len(parts),
+        confidence=math.exp(sum(log_probs) / max(1, len(log_probs))),
+        source_tokens=tuple(source_tokens),
+        tokens=tuple(tokens),
+        token_log_probs=log_probs,
+        alignment=tuple(alignment),
+        flags=tuple(sorted(flags)),
+    )
