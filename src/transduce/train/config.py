@@ -18,7 +18,7 @@ class TrainConfig:
     """Everything about the road from random weights to a finished model.
 
     Raises:
-        RecipeError: no limit is set, a share is out of range, or a schedule lacks its end.
+        RecipeError: no limit is set, or a value is out of range.
     """
 
     seed: int = 1
@@ -37,8 +37,8 @@ class TrainConfig:
     warmup_steps: int = 4000
     """Updates over which the rate rises to its peak in a straight line."""
     schedule: ScheduleKind = "inverse_sqrt"
-    """After warm-up: `inverse_sqrt` (the paper, eq. 3), `linear` or `cosine` down to 0 at max_steps,
-    `constant`."""
+    """After warm-up: `inverse_sqrt` (the paper, eq. 3), `linear` or `cosine` down to 0 at the
+    first limit (steps, epochs or minutes), `constant`."""
     adam_beta_1: float = 0.9
     """Decay of the mean of gradients."""
     adam_beta_2: float = 0.98
@@ -74,8 +74,6 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not (self.max_steps or self.max_epochs or self.max_minutes):
             raise RecipeError("training needs an end: set one of max_steps, max_epochs, max_minutes")
-        if self.schedule in ("linear", "cosine") and not self.max_steps:
-            raise RecipeError(f"schedule '{self.schedule}' falls to 0 at max_steps, which is not set: set it")
         if self.accumulate < 1 or self.checkpoint_every < 1 or self.log_every < 1:
             raise RecipeError("accumulate, checkpoint_every and log_every must be at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:

@@ -104,6 +104,7 @@ class Trainer:
         self.state = RunState()
         self._meter = _Meter()
         self._saved_step = -1
+        self._rate = 0.0
         self._skipped_in_a_row = 0
 
     def run(self) -> Outcome:
@@ -145,7 +146,10 @@ class Trainer:
     def _update(self, group: Sequence[Batch], after: Position) -> None:
         """One update of the weights, counted and timed."""
         state, started = self.state, time.monotonic()
-        set_rate(self._optimizer, learning_rate(state.step + 1, self.config, self.model.config.d_model))
+        self._rate = learning_rate(
+            state.step + 1, self._share_done(), self.config, self.model.config.d_model
+        )
+        set_rate(self._optimizer, self._rate)
         result = train_step(self.model, self._optimizer, group, self.config)
         self._meter.results.append(result)
         state.step += 1
@@ -240,7 +244,7 @@ class Trainer:
             "loss": sum(r.loss for r in results) / labels,
             "nll": nll,
             "perplexity": math.exp(min(nll, 100.0)),
-            "learning_rate": learning_rate(state.step, self.config, self.model.config.d_model),
+            "learning_rate": self._rate,
             "grad_norm": results[-1].grad_norm,
             "tokens_per_second": tokens / (time.monotonic() - self._meter.started - self._meter.paused),
             "padding": 1 - tokens / sum(r.num_cells for r in results),

@@ -111,8 +111,9 @@ class _ChunkedLoss(torch.autograd.Function):
                 _add_gradients(powers.div_(norm), labels[rows], states[rows], weight, smoothing, grads, rows)
         if grads is not None:
             ctx.save_for_backward(*grads)
-        ctx.mark_non_differentiable(nll)
-        return loss.float(), nll.float()
+        total_loss, total_nll = loss.float(), nll.float()
+        ctx.mark_non_differentiable(total_nll)
+        return total_loss, total_nll
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:

@@ -10,25 +10,32 @@ __all__ = ["learning_rate", "peak_rate"]
 
 
 def peak_rate(config: TrainConfig, d_model: int) -> float:
-    """The rate at the end of warm-up: the configured one, or the paper's (d_model · warmup_steps)^-0.5."""
+    """The configured peak, or the paper's: (d_model · warmup_steps)^-0.5."""
     return config.learning_rate or (d_model * config.warmup_steps) ** -0.5
 
 
-def learning_rate(step: int, config: TrainConfig, d_model: int) -> float:
-    """The rate of update `step` (1 is the first).
+def learning_rate(step: int, done: float, config: TrainConfig, d_model: int) -> float:
+    """The rate of update `step`: peak · min(1, step / warmup_steps) · decay.
 
-    With schedule `inverse_sqrt` and learning_rate 0 this is the paper's
-    d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5).
+        inverse_sqrt   decay = √(warmup_steps / step) after warm-up; with learning_rate 0 this is the
+                       paper's d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
+        linear         decay = 1 - done
+        cosine         decay = (1 + cos(π · done)) / 2
+        constant       decay = 1
+
+    Args:
+        step: 1 is the first.
+        done: share of the run that lies behind it, 0 to 1, by the limit that comes first. When that
+            limit is max_minutes, the rate depends on the machine's speed, as the end does.
+        config: peak, warm-up and schedule.
+        d_model: for the paper's peak.
     """
-    peak, warmup = peak_rate(config, d_model), config.warmup_steps
-    if step < warmup:
-        return peak * step / warmup
+    warmup = config.warmup_steps
+    rate = peak_rate(config, d_model) * (min(1.0, step / warmup) if warmup else 1.0)
     if config.schedule == "inverse_sqrt":
-        return peak * math.sqrt(max(warmup, 1) / step)
-    if config.schedule == "constant":
-        return peak
-    # One step beyond the last, so that the last update still moves.
-    done = min(1.0, (step - warmup) / max(1, config.max_steps + 1 - warmup))
+        return rate * math.sqrt(min(1.0, max(warmup, 1) / step))
     if config.schedule == "linear":
-        return peak * (1.0 - done)
-    return peak * 0.5 * (1.0 + math.cos(math.pi * done))
+        return rate * (1.0 - done)
+    if config.schedule == "cosine":
+        return rate * 0.5 * (1.0 + math.cos(math.pi * done))
+    return rate
