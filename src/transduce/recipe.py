@@ -270,5 +270,5 @@ def _refuse_unknown(table: Mapping[str, Any], kind: type, name: str, prefix: str
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
-    match = difflib.get_close_matches(word, known, n=1)
+    match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {match[0]}?)" if match else ""

@@ -1,0 +1,156 @@
+"""Exact resume (contract 4): n + k steps = n steps, a kill, a new start, k steps; bit for bit on CPU."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from conftest import TINY_SETTINGS, digit_pairs
+from transduce.errors import RecipeError
+from transduce.pipeline import train
+from transduce.recipe import load_recipe
+from transduce.train import loop
+
+SETTINGS = [
+    *TINY_SETTINGS,
+    "model.dropout=0.2",
+    "train.max_steps=24",
+    "train.validate_every=8",
+    "train.validate_sentences=10",
+    "train.checkpoint_every=5",
+    "train.log_every=4",
+    "train.average_checkpoints=3",
+    "train.accumulate=2",
+    "data.holdout_pairs=40",
+]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory, write_pairs):
+    return write_pairs(tmp_path_factory.mktemp("text") / "train", digit_pairs(600))
+
+
+def recipe(text, *changes):
+    data = {"source": str(text[0]), "target": str(text[1])}
+    return load_recipe(overrides=[*SETTINGS, *changes], data=data)
+
+
+def quiet():
+    return Console(file=open(os.devnull, "w"), stderr=False)  # noqa: PTH123, SIM115
+
+
+def run(recipe, path):
+    console = quiet()
+    try:
+        return train(recipe, path, console)
+    finally:
+        console.file.close()
+
+
+def contents(path: Path) -> dict[str, str]:
+    """Digests of all that must be equal: models, checkpoints, store, text; times and versions left out."""
+    files = {}
+    for file in sorted(path.rglob("*")):
+        name = str(file.relative_to(path))
+        if file.is_dir() or name.startswith(("tensorboard", "log.jsonl")) or name.endswith(("card.md", "SHA256SUMS")):
+            continue
+        content = file.read_bytes()
+        if name.endswith("state.json"):
+            content = json.dumps(json.loads(content) | {"seconds": 0}).encode()
+        files[name] = hashlib.sha256(content).hexdigest()
+    return files
+
+
+def events(path: Path) -> list[dict]:
+    """The log without what depends on the clock or the process."""
+    timely = {"time", "seconds", "tokens_per_second", "eta_seconds", "memory_mb"}
+    lines = (path / "log.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k not in timely} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    assert run(recipe(text), path).finished
+    return path
+
+
+@pytest.mark.parametrize("killed_at", [1, 5, 9, 13, 24])
+def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, killed_at):
+    """Killed in the middle of an update, whatever had been logged since the last checkpoint."""
+    steps = 0
+    original = loop.train_step
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*arguments):
+        nonlocal steps
+        steps += 1
+        if steps == killed_at:
+            raise Killed
+        return original(*arguments)
+
+    monkeypatch.setattr(loop, "train_step", dying)
+    with pytest.raises(Killed):
+        run(recipe(text), tmp_path / "run")
+    monkeypatch.setattr(loop, "train_step", original)
+    assert run(recipe(text), tmp_path / "run").finished
+    assert contents(tmp_path / "run") == contents(undisturbed)
+    assert events(tmp_path / "run") == events(undisturbed)
+
+
+def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
+    before = contents(undisturbed)
+    assert run(recipe(text), undisturbed) is None
+    assert contents(undisturbed) == before
+
+
+def test_other_settings_are_refused_with_their_names(text, undisturbed):
+    with pytest.raises(RecipeError, match=r"train\.max_steps: 24 → 25.*--allow-changes"):
+        run(recipe(text, "train.max_steps=25"), undisturbed)
+    with pytest.raises(RecipeError, match=r"other text or another model \(model\.d_ff: 128 → 64"):
+        run(recipe(text, "model.d_ff=64"), undisturbed)
+
+
+def test_allowed_changes_go_on_from_where_it_was(text, tmp_path):
+    path = tmp_path / "run"
+    run(recipe(text, "train.max_steps=5"), path)
+    console = quiet()
+    outcome = train(recipe(text, "train.max_steps=8"), path, console, allow_changes=True)
+    console.file.close()
+    assert outcome.state.step == 8
+    assert [e["step"] for e in events(path) if e["event"] == "stop"] == [5, 8]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_real_signal_to_a_real_process(text, tmp_path, undisturbed, sent):
+    """SIGINT and SIGTERM save first and say how to go on; SIGKILL cannot. All end the same."""
+    command = [sys.executable, "-c", "from transduce.cli import main; main()", "train"]
+    command += ["--source", str(text[0]), "--target", str(text[1]), "--out", str(tmp_path / "run")]
+    for setting in SETTINGS:
+        command += ["--set", setting]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    log = tmp_path / "run" / "log.jsonl"
+    while not (log.exists() and log.read_text()) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=120)
+    assert "Traceback" not in err
+    if sent is not signal.SIGKILL and process.returncode != 0:  # it may just have finished
+        assert process.returncode == 130
+        assert f"stopped by {sent.name}; run the same command to go on" in err
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert contents(tmp_path / "run") == contents(undisturbed)

@@ -1,0 +1,206 @@
+"""The command line as a newcomer meets it: answers at once, one line for each mistake, never a traceback."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from conftest import digit_pairs
+from transduce import cli
+
+
+@pytest.fixture
+def run(capfd, monkeypatch):
+    """Call the command in this process; return exit code, stdout and stderr."""
+
+    def call(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        out, err = capfd.readouterr()
+        return left.value.code, out, err
+
+    return call
+
+
+def test_help_is_complete(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    for verb in ("quickstart", "check", "train", "evaluate", "translate", "info", "presets"):
+        assert f" {verb} " in out
+
+
+@pytest.mark.parametrize("verb", ["quickstart", "check", "train", "evaluate", "translate"])
+def test_every_verb_shows_an_example(run, verb):
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert f"transduce {verb}" in out.split("Options")[0].split("Usage")[1]
+    assert "Example" in out
+
+
+def test_help_loads_nothing_heavy():
+    heavy = "torch ctranslate2 numpy sentencepiece sacrebleu pydantic lxml".split()
+    code = (
+        "import sys\nsys.argv = ['transduce', '--help']\nfrom transduce.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(run):
+    from transduce import __version__
+
+    assert run("--version")[:2] == (0, f"transduce {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tranlsate"], "tranlsate"),
+        (["translate"], "Missing argument"),
+        (["translate", "/nowhere"], "there is no model directory /nowhere"),
+        (["info", "/nowhere"], "there is no model directory /nowhere"),
+        (["check", "--source", "/nowhere.en", "--target", "/nowhere.de"], "/nowhere.en"),
+        (["check", "--source", "/nowhere.en", "--trget", "x"], "--trget"),
+        (["train"], "no training text: give --source and --target"),
+        (["train", "--preset", "tyni"], "did you mean tiny?"),
+        (["train", "--set", "model.d_modl=3"], "did you mean d_model?"),
+        (["train", "/nowhere.toml"], "the recipe /nowhere.toml cannot be read"),
+        (["evaluate", "/m", "--source", "/n"], "--reference"),
+        (["quickstart", "--minutes", "0"], "--minutes must be above 0"),
+        (["quickstart", "--minutes", "soon"], "soon"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unequal_files_name_both_counts(run, tmp_path):
+    (tmp_path / "a.en").write_text("one\ntwo\nthree\n")
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    code, _, err = run("train", "--source", tmp_path / "a.en", "--target", tmp_path / "a.de", "--out", tmp_path / "r")
+    assert code == 2
+    assert "3" in err
+    assert "2" in err
+
+
+def test_a_file_that_is_not_utf8_names_the_place(run, tmp_path):
+    (tmp_path / "a.en").write_bytes(b"one\ntw\xff\n")
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    code, _, err = run("check", "--source", tmp_path / "a.en", "--target", tmp_path / "a.de")
+    assert code == 2
+    assert "a.en:2" in err
+    assert "--repair" in err
+
+
+def test_check_reports_and_speaks_json(run, tmp_path):
+    (tmp_path / "a.en").write_text("the same\nthe same\n\nthird\n")
+    (tmp_path / "a.de").write_text("dasselbe\ndasselbe\nleer\ndrittes\n")
+    files = ("--source", tmp_path / "a.en", "--target", tmp_path / "a.de")
+    code, out, _ = run("check", *files)
+    assert code == 0
+    assert "a.en:2" in out
+    assert json.loads(run("check", *files, "--json")[1])
+
+
+def test_translate_keeps_lines_and_stdout_clean(run, digit_run):
+    sources = [source for source, _ in digit_pairs(5, seed=9)]
+    stdin = ("\n".join([*sources, "", "last without newline"])).encode()
+    code, out, _ = run("translate", digit_run, stdin=stdin)
+    assert code == 0
+    lines = out.split("\n")
+    assert len(lines) == 8
+    assert lines[5] == ""  # the empty line
+    assert lines[7] == ""  # the end of the last one
+
+
+def test_translate_files(run, digit_run, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("one two\nthree four five\n")
+    code, out, _ = run("translate", digit_run, "--input", source, "--output", tmp_path / "out.txt", "--beam-size", 1)
+    assert (code, out) == (0, "")
+    assert (tmp_path / "out.txt").read_text().count("\n") == 2
+    code, _, err = run("translate", digit_run, "--input", source, "--output", source)
+    assert code == 2
+    assert "is the input as well" in err
+    assert source.read_text().startswith("one two")
+
+
+def test_jsonl_tells_everything(run, digit_run):
+    code, out, _ = run("translate", digit_run, "--jsonl", "--n-best", 3, stdin=b"one two three\n\n")
+    first, second = (json.loads(line) for line in out.splitlines())
+    assert code == 0
+    assert first["source"] == "one two three"
+    assert len(first["alternatives"]) == 2
+    assert first["alignment"].startswith("0-0") or "-" in first["alignment"]
+    assert second["text"] == ""
+
+
+def test_bad_input_ends_with_one_line_after_what_came_before(run, digit_run):
+    code, out, err = run("translate", digit_run, stdin=b"one two\n\xff\n")
+    assert code == 2
+    assert "stdin:2" in err
+    assert "Traceback" not in err
+    assert out.count("\n") in (0, 1)
+
+
+def test_evaluate_prints_three_scores_with_signatures(run, digit_run, tmp_path, write_pairs):
+    source, target = write_pairs(tmp_path / "test", digit_pairs(20, seed=6))
+    code, out, _ = run("evaluate", digit_run, "--source", source, "--reference", target)
+    assert code == 0
+    for name in ("BLEU", "chrF", "TER"):
+        assert name in out
+    assert "version:" in out
+    kept = tmp_path / "kept.txt"
+    code, out, _ = run(
+        "evaluate", digit_run, "--source", source, "--reference", target, "--reference", target, "--json",
+        "--output", kept, "--set", "search.beam_size=1",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["bleu"]["value"] > 60
+    assert kept.read_text().count("\n") == 20
+
+
+def test_evaluate_refuses_unequal_files(run, digit_run, tmp_path):
+    (tmp_path / "s").write_text("one\n")
+    (tmp_path / "r").write_text("eins\nzwei\n")
+    code, _, err = run("evaluate", digit_run, "--source", tmp_path / "s", "--reference", tmp_path / "r")
+    assert code == 2
+    assert "has 1 lines" in err
+    assert "has 2 lines" in err
+
+
+def test_info_shows_the_card(run, digit_run):
+    code, out, _ = run("info", digit_run)
+    assert code == 0
+    for part in ("# Translation model en → de", "parameters", "kept 3,", "BLEU", "signature", "updates"):
+        assert part in out or part == "signature"
+
+
+def test_presets_are_listed_with_what_they_are_for(run):
+    code, out, _ = run("presets")
+    assert code == 0
+    assert "base " in out
+    assert "table3-A1" in out
+    assert "The paper's base" in out
+
+
+def test_a_closed_pipe_is_no_traceback(digit_run):
+    command = f"yes 'one two' | head -3000 | {sys.executable} -c 'from transduce.cli import main; main()' translate {digit_run} --beam-size 1 | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert result.stdout.count("\n") == 1
+    assert "Traceback" not in result.stderr
