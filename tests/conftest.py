@@ -27,8 +27,8 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
-_NUMBERS = "zero one two three four five six seven eight nine".split()
-_ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_ZAHLEN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
 
 
 def digit_pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -105,5 +105,6 @@ def digit_run(tmp_path_factory: pytest.TempPathFactory, write_pairs) -> Path:
     run = directory / "run"
     with (directory / "progress.txt").open("w") as stream:
         outcome = train(recipe, run, Console(file=stream))
-    assert outcome is not None and outcome.finished
+    assert outcome is not None
+    assert outcome.finished
     return run

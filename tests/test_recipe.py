@@ -59,7 +59,9 @@ def test_what_is_wrong_is_said_in_one_line(override, message):
 
 
 def test_unknown_preset_names_the_nearest():
-    with pytest.raises(RecipeError, match=r"no preset 'tyni' \(did you mean tiny\?\); the presets are base, big"):
+    with pytest.raises(
+        RecipeError, match=r"no preset 'tyni' \(did you mean tiny\?\); the presets are base, big"
+    ):
         load_recipe(preset="tyni")
 
 

@@ -45,7 +45,7 @@ def recipe(text, *changes):
 
 
 def quiet():
-    return Console(file=open(os.devnull, "w"), stderr=False)  # noqa: PTH123, SIM115
+    return Console(file=open(os.devnull, "w"), stderr=False)  # noqa: PTH123
 
 
 def run(recipe, path):
@@ -61,7 +61,11 @@ def contents(path: Path) -> dict[str, str]:
     files = {}
     for file in sorted(path.rglob("*")):
         name = str(file.relative_to(path))
-        if file.is_dir() or name.startswith(("tensorboard", "log.jsonl")) or name.endswith(("card.md", "SHA256SUMS")):
+        if (
+            file.is_dir()
+            or name.startswith(("tensorboard", "log.jsonl"))
+            or name.endswith(("card.md", "SHA256SUMS"))
+        ):
             continue
         content = file.read_bytes()
         if name.endswith("state.json"):

@@ -11,12 +11,38 @@ import pytest
 from conftest import digit_pairs
 
 ODDITIES = [
-    b"", b" ", b"\t", b"\r", b"one\rtwo", b"one two\r", b"\x00", b"one\x00two", "one\u2028two".encode(),
-    "one\u2029two".encode(), "one\x85two".encode(), b"\x0b", b"one\x0ctwo", b"\x1c\x1d\x1e", "\ufeff".encode(),
-    "one\ufeff two".encode(), "爿".encode(), "שלום עולם".encode(), "🙂🏽‍🦰 ok".encode(), b"</s>", b"<s> <pad> <unk>",
-    b"<0x0A>", "▁▁".encode(), b"&amp; &lt;", b"@@ one@@ two", "\u200b\u200b".encode(), "\xa0".encode(),
-    ("one two three. " * 60).encode(), b"x" * 3000, ("好" * 700).encode(), "e\u0301 é".encode(),
-]  # fmt: skip
+    b"",
+    b" ",
+    b"\t",
+    b"\r",
+    b"one\rtwo",
+    b"one two\r",
+    b"\x00",
+    b"one\x00two",
+    "one\u2028two".encode(),
+    "one\u2029two".encode(),
+    "one\x85two".encode(),
+    b"\x0b",
+    b"one\x0ctwo",
+    b"\x1c\x1d\x1e",
+    "\ufeff".encode(),
+    "one\ufeff two".encode(),
+    "爿".encode(),
+    "שלום עולם".encode(),
+    "🙂🏽‍🦰 ok".encode(),
+    b"</s>",
+    b"<s> <pad> <unk>",
+    b"<0x0A>",
+    "▁▁".encode(),
+    b"&amp; &lt;",
+    b"@@ one@@ two",
+    "\u200b\u200b".encode(),
+    "\xa0".encode(),
+    ("one two three. " * 60).encode(),
+    b"x" * 3000,
+    ("好" * 700).encode(),
+    "e\u0301 é".encode(),
+]
 
 
 @pytest.mark.slow

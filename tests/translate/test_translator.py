@@ -106,7 +106,20 @@ def test_wrong_requests_say_what_is_right(translator):
 
 
 def test_odd_text_never_breaks_a_translation(translator):
-    odd = ["\0", "a\u2028b", "\r", "🙂" * 40, "</s> <pad>", "<0x0A>", "ﷺ", "\ud800", "א" * 50, "one\ntwo", "\t", "\x85"]
+    odd = [
+        "\0",
+        "a\u2028b",
+        "\r",
+        "🙂" * 40,
+        "</s> <pad>",
+        "<0x0A>",
+        "ﷺ",
+        "\ud800",
+        "א" * 50,
+        "one\ntwo",
+        "\t",
+        "\x85",
+    ]
     translations = translator.translate(odd)
     assert len(translations) == len(odd)
     for translation in translations:
