@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-ROOT = Path(__file__).resolve().parent.parent
-SHARED_DATA = ROOT.parent / "shared" / "data"
+from digits import SHARED_DATA, TINY_SETTINGS, digit_pairs
+
+# Properties are tried on the same examples everywhere, and are not timed: CI machines are slow.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,20 +32,6 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
-_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-_ZAHLEN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
-
-
-def digit_pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """`three one` → `drei eins`: word by word, learnt in seconds."""
-    rng = random.Random(seed)
-    pairs = []
-    for _ in range(count):
-        digits = [rng.randrange(10) for _ in range(rng.randint(2, 7))]
-        pairs.append((" ".join(_NUMBERS[d] for d in digits), " ".join(_ZAHLEN[d] for d in digits)))
-    return pairs
-
-
 @pytest.fixture(scope="session")
 def write_pairs() -> Callable[[Path, list[tuple[str, str]]], tuple[Path, Path]]:
     """Write pairs as `DIR/NAME.en` and `.de`; return both paths."""
@@ -53,31 +44,6 @@ def write_pairs() -> Callable[[Path, list[tuple[str, str]]], tuple[Path, Path]]:
         return files
 
     return write
-
-
-TINY_SETTINGS = [
-    "tokenizer.vocab_size=320",
-    "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1",
-    "model.d_model=64",
-    "model.d_ff=128",
-    "model.num_heads=2",
-    "model.dropout=0.0",
-    "batch.batch_tokens=512",
-    "batch.max_len=32",
-    "train.learning_rate=5e-3",
-    "train.warmup_steps=30",
-    "train.schedule=linear",
-    "train.max_steps=220",
-    "train.validate_every=110",
-    "train.validate_sentences=50",
-    "train.checkpoint_every=55",
-    "train.keep_checkpoints=3",
-    "train.average_checkpoints=1",
-    "train.log_every=20",
-    "search.beam_size=2",
-]
-"""A model that learns `digit_pairs` in a few seconds."""
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import digit_pairs
+from digits import digit_pairs
 from transduce import cli
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, TINY_SETTINGS, digit_pairs
+from digits import ROOT, TINY_SETTINGS, digit_pairs
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_HERE = ("make ", "pip ", "python3 -m venv", "transduce quickstart")  # CI and other tests run these

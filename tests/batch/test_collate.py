@@ -11,7 +11,9 @@ IDS = SpecialIds(pad_id=0, bos_id=2, eos_id=3)
 
 
 def test_source_target_and_labels(tmp_path):
-    build_store(tmp_path / "s", [([11, 12], [21, 22, 23]), ([13], [24]), ([], [])], vocab_size=99, fingerprint="")
+    build_store(
+        tmp_path / "s", [([11, 12], [21, 22, 23]), ([13], [24]), ([], [])], vocab_size=99, fingerprint=""
+    )
     batch = collate(TokenStore(tmp_path / "s"), np.array([1, 0, 2]), IDS)
     assert batch.source.tolist() == [[13, 3, 0], [11, 12, 3], [3, 0, 0]]
     assert batch.target.tolist() == [[2, 24, 0, 0], [2, 21, 22, 23], [2, 0, 0, 0]]

@@ -109,7 +109,11 @@ def test_padding_on_real_text_is_under_five_percent(tmp_path, shared_data):
     sides = [read_lines(shared_data / "multi30k" / f"train.{language}.gz") for language in ("en", "de")]
     pairs = [Pair(s, t, n) for n, (s, t) in enumerate(zip(*sides, strict=True), 1)]
     source, target = train_tokenizers(pairs, TokenizerConfig(vocab_size=8000, sample_size=5000), tmp_path)
-    ids = zip(source.encode_batch([p.source for p in pairs]), target.encode_batch([p.target for p in pairs]), strict=True)
+    ids = zip(
+        source.encode_batch([p.source for p in pairs]),
+        target.encode_batch([p.target for p in pairs]),
+        strict=True,
+    )
     build_store(tmp_path / "s", ids, vocab_size=8000, fingerprint="")
     store = TokenStore(tmp_path / "s")
     real = cells = 0

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import digit_pairs
+from digits import digit_pairs
 
 ODDITIES = [
     b"",
