@@ -39,8 +39,8 @@ def test_help_is_complete(run):
 def test_every_verb_shows_an_example(run, verb):
     code, out, _ = run(verb, "--help")
     assert code == 0
-    assert f"transduce {verb}" in out.split("Options")[0].split("Usage")[1]
-    assert "Example" in out
+    assert out.split("─ Options")[0].count(f"transduce {verb}") >= 2  # usage and an example
+    assert "For example" in out
 
 
 def test_help_loads_nothing_heavy():
@@ -75,7 +75,7 @@ def test_version(run):
         (["train", "/nowhere.toml"], "the recipe /nowhere.toml cannot be read"),
         (["evaluate", "/m", "--source", "/n"], "--reference"),
         (["quickstart", "--minutes", "0"], "--minutes must be above 0"),
-        (["quickstart", "--minutes", "soon"], "soon"),
+        (["quickstart", "--minutes", "soon"], "--minutes"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, tmp_path, monkeypatch, arguments, message):
@@ -191,8 +191,8 @@ def test_evaluate_refuses_unequal_files(run, digit_run, tmp_path):
 def test_info_shows_the_card(run, digit_run):
     code, out, _ = run("info", digit_run)
     assert code == 0
-    for part in ("# Translation model en → de", "parameters", "kept 3,", "BLEU", "signature", "updates"):
-        assert part in out or part == "signature"
+    for part in ("# Translation model en → de", "parameters", "kept ", "BLEU", "version:", "updates"):
+        assert part in out
 
 
 def test_presets_are_listed_with_what_they_are_for(run):

@@ -111,12 +111,11 @@ def quickstart(
     Without --source it learns from the translations of an open home-automation program, which
     come from the package index (67 MB, once).
 
-    Examples:
-        transduce quickstart
+    For example:
 
-        transduce quickstart --language fr
-
-        transduce quickstart --source mine.en --target mine.de --minutes 20
+    - `transduce quickstart`
+    - `transduce quickstart --language fr`
+    - `transduce quickstart --source mine.en --target mine.de --minutes 20`
     """
     from transduce import quickstart as room
 
@@ -134,8 +133,9 @@ def check(
 ) -> None:
     """Say what is in a corpus, what is wrong, where, and what training would drop.
 
-    Example:
-        transduce check --source train.en --target train.de
+    For example:
+
+    - `transduce check --source train.en --target train.de`
     """
     import json
 
@@ -184,12 +184,11 @@ def train(
 ) -> None:
     """Train a translator; run the same command again to go on after any interruption.
 
-    Examples:
-        transduce train --source train.en --target train.de --out runs/en-de
+    For example:
 
-        transduce train --source train.en --target train.de --preset tiny --set train.max_minutes=60
-
-        transduce train recipe.toml --out runs/en-de
+    - `transduce train --source train.en --target train.de --out runs/en-de`
+    - `transduce train --source train.en --target train.de --preset tiny --set train.max_minutes=60`
+    - `transduce train recipe.toml --out runs/en-de`
     """
     from transduce.pipeline import train as train_run
     from transduce.progress import stderr_console
@@ -231,8 +230,9 @@ def evaluate(
 ) -> None:
     """Score a model on a test set: BLEU, chrF and TER, each with its sacreBLEU signature.
 
-    Example:
-        transduce evaluate runs/en-de --source test.en --reference test.de
+    For example:
+
+    - `transduce evaluate runs/en-de --source test.en --reference test.de`
     """
     import json
 
@@ -273,12 +273,11 @@ def translate(
 ) -> None:
     """Translate lines: N lines in, N lines out, in order.
 
-    Examples:
-        echo "I love you." | transduce translate runs/en-de
+    For example:
 
-        transduce translate runs/en-de --input test.en --output test.de --beam-size 1
-
-        transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl
+    - `echo "I love you." | transduce translate runs/en-de`
+    - `transduce translate runs/en-de --input test.en --output test.de --beam-size 1`
+    - `transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl`
     """
     from transduce.progress import stderr_console
     from transduce.recipe import search_overrides

@@ -22,7 +22,7 @@ from transduce.errors import DataError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
 from transduce.files import write_atomic
 from transduce.model.config import TransformerConfig
-from transduce.prepare import Prepared, Run, prepare
+from transduce.prepare import Prepared, Run, prepare, training_corpus
 from transduce.progress import track
 from transduce.recipe import Recipe, differences, read_recipe, search_overrides, write_recipe
 from transduce.text.lines import read_lines
@@ -53,10 +53,11 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
         TransduceError: of every kind, with one line that says what to do.
     """
     run = Run(path)
+    cleaned = training_corpus(recipe)  # before anything is written: the text may not be there
     if _settle(recipe, run, console, allow_changes=allow_changes):
         console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
         return None
-    prepared = prepare(recipe, run, console)
+    prepared = prepare(recipe, cleaned, run, console)
     model = _new_model(recipe, prepared)
     outcome = _train(recipe, run, prepared, model, console)
     if outcome.finished:
@@ -245,7 +246,7 @@ def evaluate(
     for file, lines in zip(references, columns, strict=True):
         if len(lines) != len(sources):
             raise DataError(
-                f"{source} has {len(sources)} lines, {file} has {len(lines)}: they must be parallel"
+                f"{source} has {len(sources)} lines, {file} has {len(lines)} lines: they must be parallel"
             )
     translator = Translator.load(model)
     texts = _translated(translator, sources, console, **search_overrides(overrides))

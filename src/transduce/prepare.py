@@ -30,7 +30,7 @@ from transduce.text.lines import read_lines
 from transduce.text.pairs import Corpus, Pair
 from transduce.text.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
 
-__all__ = ["Prepared", "Run", "prepare"]
+__all__ = ["Prepared", "Run", "prepare", "training_corpus"]
 
 _ENCODE_PAIRS = 2000  # encoded together
 _ENCODE_THREADS = 2
@@ -83,9 +83,15 @@ class Prepared:
     """What was kept and dropped, in sentences."""
 
 
-def prepare(recipe: Recipe, run: Run, console: Console) -> Prepared:
-    """Clean the text, learn the tokenizer, store the ids; only when they do not stand already."""
-    cleaned = _training_corpus(recipe)
+def prepare(recipe: Recipe, cleaned: CleanCorpus, run: Run, console: Console) -> Prepared:
+    """Clean the text, learn the tokenizer, store the ids; only when they do not stand already.
+
+    Args:
+        recipe: all settings.
+        cleaned: from `training_corpus`.
+        run: where to write.
+        console: where progress is shown.
+    """
     fingerprint = _fingerprint(recipe, cleaned)
     facts_file = run.text / "text.json"
     # The validation store is written last, so that its fingerprint stands for everything.
@@ -121,7 +127,7 @@ def _facts(cleaned: CleanCorpus, num_train: int, num_held_out: int) -> list[str]
     return facts
 
 
-def _training_corpus(recipe: Recipe) -> CleanCorpus:
+def training_corpus(recipe: Recipe) -> CleanCorpus:
     """The training text as it will be seen.
 
     Raises:

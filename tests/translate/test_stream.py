@@ -87,7 +87,7 @@ def test_the_reader_ends_when_nobody_listens():
     deadline = time.monotonic() + 5
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_no_lines():
