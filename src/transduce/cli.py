@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from transduce import __version__
-from transduce.errors import TransduceError
+from transduce.errors import DataError, TransduceError
+
+if TYPE_CHECKING:
+    from transduce.evaluate.scores import Scores
+    from transduce.evaluate.significance import Comparison
 
 __all__ = ["app", "main"]
 
@@ -98,7 +102,12 @@ def _root(
 
 @app.command()
 def quickstart(
-    language: Annotated[str, typer.Option("--language", help="Target: de, fr, es, zh-Hans, zh-Hant.")] = "de",
+    sentences: Annotated[
+        list[str] | None, typer.Argument(metavar="[SENTENCE]...", help="Your own, translated at the end.")
+    ] = None,
+    pair: Annotated[
+        str, typer.Option("--pair", help="en-de, en-fr, en-es, en-zh (simplified) or en-zh-hant.")
+    ] = "en-de",
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory.")] = None,
     source: Annotated[
         Path | None, typer.Option("--source", metavar="FILE", help="Your own source sentences instead.")
@@ -114,12 +123,14 @@ def quickstart(
     For example:
 
     - `transduce quickstart`
-    - `transduce quickstart --language fr`
+    - `transduce quickstart --pair en-fr "Turn on the light."`
     - `transduce quickstart --source mine.en --target mine.de --minutes 20`
     """
     from transduce import quickstart as room
 
-    room.quickstart(language=language, out=out, source=source, target=target, minutes=minutes)
+    room.quickstart(
+        pair=pair, sentences=sentences or (), out=out, source=source, target=target, minutes=minutes
+    )
 
 
 @app.command()
@@ -212,44 +223,63 @@ def train(
 
 @app.command()
 def evaluate(
-    model: Model,
-    source: Annotated[Path, typer.Option("--source", metavar="FILE", help="Source sentences.")],
+    model: Annotated[
+        Path | None, typer.Argument(metavar="[MODEL]", help="Translates --source; or give --hypothesis.")
+    ] = None,
     reference: Annotated[
-        list[Path],
-        typer.Option("--reference", metavar="FILE", help="Their translations; may be given again."),
-    ],
+        list[Path] | None,
+        typer.Option("--reference", metavar="FILE", help="Right translations; may be given again."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", metavar="FILE", help="Source sentences, for MODEL.")
+    ] = None,
+    hypothesis: Annotated[
+        list[Path] | None,
+        typer.Option("--hypothesis", metavar="FILE", help="Translations to score; several are compared."),
+    ] = None,
     tokenize: Annotated[
         str | None, typer.Option("--tokenize", help="BLEU's tokenizer; `none` for tokenised text.")
     ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    target_language: TargetLanguage = "",
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations.")
+        Path | None, typer.Option("--output", metavar="FILE", help="Keep MODEL's translations.")
     ] = None,
     overrides: Overrides = None,
     json_output: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
 ) -> None:
-    """Score a model on a test set: BLEU, chrF and TER, each with its sacreBLEU signature.
+    """Score a model or files of translations: BLEU, chrF and TER, each with its sacreBLEU signature.
+
+    Several --hypothesis files are compared with the first by paired bootstrap.
 
     For example:
 
     - `transduce evaluate runs/en-de --source test.en --reference test.de`
+    - `transduce evaluate --hypothesis ours.de --reference test.de`
+    - `transduce evaluate --hypothesis old.de --hypothesis new.de --reference test.de`
     """
     import json
 
-    from transduce.pipeline import evaluate as evaluate_model
+    from transduce import scoring
     from transduce.progress import stderr_console
 
-    scores = evaluate_model(
-        model,
-        source,
-        reference,
-        tokenize=tokenize,
-        lowercase=lowercase,
-        output=output,
-        overrides=overrides or (),
-        console=stderr_console(),
-    )
-    typer.echo(json.dumps(scores.to_dict(), ensure_ascii=False) if json_output else scores.render())
+    files = hypothesis or []
+    if not reference:
+        raise DataError("evaluate needs right translations to compare with: --reference FILE")
+    if bool(files) == (model is not None) or (model is None) != (source is None):
+        raise DataError("evaluate takes either MODEL with --source, or --hypothesis FILE")
+    how: dict[str, Any] = {"tokenize": tokenize, "lowercase": lowercase}
+    results: list[Scores] | list[Comparison]
+    if model is not None and source is not None:
+        how |= {"output": output, "overrides": overrides or (), "console": stderr_console()}
+        results = [scoring.score_model(model, source, reference, **how)]
+    elif len(files) == 1:
+        results = [scoring.score_file(files[0], reference, target_language=target_language, **how)]
+    else:
+        compared = scoring.compare_files(files, reference, target_language=target_language, **how)
+        results = list(compared.values())
+    for result in results:
+        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False) if json_output else result.render())
 
 
 @app.command()

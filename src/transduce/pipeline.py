@@ -10,22 +10,19 @@ Running the same command again continues at the first step that is not done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from transduce.card import made_with, model_card
-from transduce.errors import DataError, RecipeError
+from transduce.errors import RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
-from transduce.files import write_atomic
 from transduce.model.config import TransformerConfig
 from transduce.prepare import Prepared, Run, prepare, training_corpus
-from transduce.progress import track
-from transduce.recipe import Recipe, differences, read_recipe, search_overrides, write_recipe
-from transduce.text.lines import read_lines
+from transduce.recipe import Recipe, differences, read_recipe, write_recipe
+from transduce.scoring import translate_all
 from transduce.translate.model_directory import write_model_directory
 from transduce.translate.translator import Translator
 
@@ -34,9 +31,8 @@ if TYPE_CHECKING:
     from transduce.train.loop import Outcome
     from transduce.train.validate import Validator
 
-__all__ = ["evaluate", "finish", "train"]
+__all__ = ["finish", "train"]
 
-_SCORE_SENTENCES = 256  # scored between two signs of progress
 _CHANGEABLE = ("train.", "search.", "description")
 
 
@@ -192,7 +188,7 @@ def finish(
     model.load_tensors(average_checkpoints(chosen))
     model.eval()
     translator = Translator.over_torch(model, recipe, prepared.source_tokenizer, prepared.target_tokenizer)
-    texts = _translated(translator, prepared.valid_source, console)
+    texts = translate_all(translator, prepared.valid_source, console)
     scores = score(
         texts,
         prepared.valid_target,
@@ -210,63 +206,3 @@ def finish(
     console.print(scores.render(), markup=False, soft_wrap=True)
     console.print(f"the model is in {run.model}", markup=False, soft_wrap=True)
     return scores
-
-
-# --- evaluate -----------------------------------------------------------------------------------
-
-
-def evaluate(
-    model: Path,
-    source: Path,
-    references: Sequence[Path],
-    *,
-    tokenize: str | None = None,
-    lowercase: bool = False,
-    output: Path | None = None,
-    overrides: Sequence[str] = (),
-    console: Console,
-) -> Scores:
-    """Translate a test set and score it.
-
-    Args:
-        model: model directory or finished run.
-        source: sentences to translate.
-        references: files of translations, line by line; several make a multi-reference score.
-        tokenize: BLEU's tokenizer; by default the target language's, `none` for tokenised text.
-        lowercase: ignore case in BLEU.
-        output: where the translations are kept.
-        overrides: `search.field=value`.
-        console: where progress is shown.
-
-    Raises:
-        TransduceError: a file cannot be read, line counts differ, or the model is damaged.
-    """
-    sources = list(read_lines(source))
-    columns = [list(read_lines(file)) for file in references]
-    for file, lines in zip(references, columns, strict=True):
-        if len(lines) != len(sources):
-            raise DataError(
-                f"{source} has {len(sources)} lines, {file} has {len(lines)} lines: they must be parallel"
-            )
-    translator = Translator.load(model)
-    texts = _translated(translator, sources, console, **search_overrides(overrides))
-    if output is not None:
-        write_atomic(output, "".join(f"{text}\n" for text in texts))
-    return score(
-        texts,
-        list(zip(*columns, strict=True)),
-        tokenize=tokenize,
-        lowercase=lowercase,
-        target_language=translator.languages[1] or None,
-    )
-
-
-def _translated(translator: Translator, sources: Sequence[str], console: Console, **search: Any) -> list[str]:
-    """Texts of the translations, with progress."""
-    texts: list[str] = []
-    with track(console, "translating", "sentences", len(sources)) as tell:
-        for start in range(0, len(sources), _SCORE_SENTENCES):
-            part = translator.translate(sources[start : start + _SCORE_SENTENCES], **search)
-            texts += [translation.text for translation in part]
-            tell(len(texts))
-    return texts

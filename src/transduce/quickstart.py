@@ -6,47 +6,59 @@ comes from the package index and is read, never installed or run. Anyone's own t
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from transduce.errors import DataError
-from transduce.pipeline import evaluate, train
+from transduce.pipeline import train
 from transduce.progress import stderr_console
 from transduce.quickstart_data import download_wheel, load_quickstart_corpus, write_corpus
 from transduce.recipe import Recipe, load_recipe
+from transduce.scoring import score_model
 from transduce.text.lines import read_lines
 from transduce.translate.translator import Translator
 
-__all__ = ["quickstart"]
+__all__ = ["PAIRS", "quickstart"]
 
 _PRESET = "quickstart"
 _NUM_EXAMPLES = 3
+PAIRS = {"en-de": "de", "en-fr": "fr", "en-es": "es", "en-zh": "zh-Hans", "en-zh-hant": "zh-Hant"}
+"""What `--pair` takes, and the catalogues' own names for the target languages."""
 
 
 def quickstart(
     *,
-    language: str,
+    pair: str,
+    sentences: Sequence[str],
     out: Path | None,
     source: Path | None,
     target: Path | None,
     minutes: float,
     wheel: Path | None = None,
 ) -> None:
-    """Get text, train, score on held-out pairs, and show three translations.
+    """Get text, train, score on held-out pairs, show three translations, translate the reader's own.
 
     Args:
-        language: target language of the default text.
-        out: run directory; by default `runs/quickstart-LANGUAGE`.
+        pair: languages of the default text, one of `PAIRS`.
+        sentences: the reader's own, translated at the end; on a terminal more are asked for.
+        out: run directory; by default `runs/quickstart-` and the target language.
         source: own source sentences instead of the default text.
         target: own target sentences.
         minutes: training time.
         wheel: where the default text is; downloaded when None.
 
     Raises:
-        DataError: no text can be had.
+        DataError: no text can be had, or the pair is unknown.
     """
     console = stderr_console()
+    if pair not in PAIRS:
+        raise DataError(
+            f"there is no text for --pair {pair}; there is {', '.join(PAIRS)}, or your own by --source"
+        )
+    language = PAIRS[pair]
     if minutes <= 0:
         raise DataError(f"--minutes must be above 0, got {minutes:g}")
     own = source is not None
@@ -58,7 +70,10 @@ def quickstart(
         data, test = _default_text(language, run / "corpus", wheel, console)
     train_for_minutes(_recipe(data, minutes), run, console)
     sources, references = test or (run / "text" / "valid.source", run / "text" / "valid.target")
-    _show(run, sources, references, console)
+    translator = Translator.load(run)
+    _show(translator, run, sources, references, console)
+    _translate_own(translator, sentences)
+    _say_what_next(run)
 
 
 def train_for_minutes(recipe: Recipe, run: Path, console: Console) -> None:
@@ -97,22 +112,43 @@ def _recipe(data: dict[str, str], minutes: float) -> Recipe:
     return load_recipe(preset=_PRESET, data=dict(data), overrides=[f"train.max_minutes={minutes}"])
 
 
-def _show(run: Path, source: Path, reference: Path, console: Console) -> None:
-    """Scores on held-out pairs, then a few of them translated; on stdout."""
-    scores = evaluate(run, source, [reference], console=console)
+def _show(translator: Translator, run: Path, source: Path, reference: Path, console: Console) -> None:
+    """Scores on held-out pairs, then a few of them translated."""
+    scores = score_model(run, source, [reference], console=console)
     out = Console(highlight=False)
     out.print(f"\nOn {scores.num_lines} held-out pairs:\n{scores.render()}\n", markup=False, soft_wrap=True)
     lines, references = list(read_lines(source)), list(read_lines(reference))
     chosen = _telling(lines)
-    for index, translation in zip(
-        chosen, Translator.load(run).translate([lines[i] for i in chosen]), strict=True
-    ):
+    for index, translation in zip(chosen, translator.translate([lines[i] for i in chosen]), strict=True):
         out.print(f"  source       {lines[index]}", markup=False, soft_wrap=True)
         out.print(f"  translation  {translation.text}", markup=False, soft_wrap=True)
         out.print(f"  reference    {references[index]}\n", markup=False, soft_wrap=True)
-    out.print(
-        f'Yours to try:  echo "Turn on the light." | transduce translate {run}', markup=False, soft_wrap=True
-    )
+
+
+def _translate_own(translator: Translator, sentences: Sequence[str]) -> None:
+    """The reader's sentences; at a terminal, as many more as they like."""
+    out = Console(highlight=False)
+    for sentence, translation in zip(sentences, translator.translate(sentences), strict=True):
+        out.print(f"  yours        {sentence}", markup=False, soft_wrap=True)
+        out.print(f"  translation  {translation.text}\n", markup=False, soft_wrap=True)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    out.print("Your own sentence (an empty line ends):", markup=False)
+    try:
+        while sentence := input("> ").strip():
+            out.print(f"  {translator.translate(sentence)[0].text}", markup=False, soft_wrap=True)
+    except EOFError:
+        out.print()
+
+
+def _say_what_next(run: Path) -> None:
+    out = Console(highlight=False)
+    for what, command in (
+        ("translate", f'echo "Turn on the light." | transduce translate {run}'),
+        ("see how it was made", f"transduce info {run}"),
+        ("your own text", "transduce train --source a.en --target a.de --out runs/mine"),
+    ):
+        out.print(f"  {what + ':':21}{command}", markup=False, soft_wrap=True)
 
 
 def _telling(lines: list[str]) -> list[int]:

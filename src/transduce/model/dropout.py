@@ -26,7 +26,7 @@ class Dropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
-        self.threshold = round(p * _LEVELS)
+        self.threshold = min(round(p * _LEVELS), _LEVELS - 1)
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         """Drop elements of `x`; any shape, same shape back."""

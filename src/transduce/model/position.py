@@ -148,10 +148,11 @@ class RotaryPosition(nn.Module):
         super().__init__()
         self.d_k = d_k
         self.offset = offset
-        self._make_tables(max_len, torch.device("cpu"))
+        self._make_tables(max_len)
 
-    def _make_tables(self, length: int, device: torch.device) -> None:
-        table = sinusoid_table(length, self.d_k, "interleaved", self.offset).to(device)
+    @torch.inference_mode(False)  # tables that grew in inference must still serve training
+    def _make_tables(self, length: int, device: torch.device | None = None) -> None:
+        table = sinusoid_table(length, self.d_k, "interleaved", self.offset).to(device=device)
         self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)  # (length, d_k / 2)
         self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
 
