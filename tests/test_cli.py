@@ -209,3 +209,43 @@ def test_a_closed_pipe_is_no_traceback(digit_run):
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert result.stdout.count("\n") == 1
     assert "Traceback" not in result.stderr
+
+
+def test_evaluate_scores_files_and_compares_systems(run, tmp_path):
+    references = [f"this is the sentence number {i} of the test" for i in range(60)]
+    worse = [r.replace("sentence", "line") if i % 2 else r for i, r in enumerate(references)]
+    for name, lines in (("ref", references), ("good", references), ("bad", worse)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    reference = ("--reference", tmp_path / "ref")
+    code, out, _ = run("evaluate", "--hypothesis", tmp_path / "good", *reference)
+    assert code == 0
+    assert "= 100.0" in out
+    code, out, _ = run(
+        "evaluate", "--hypothesis", tmp_path / "good", "--hypothesis", tmp_path / "bad", *reference
+    )
+    assert code == 0
+    assert "p = 0.0" in out
+    assert "bs:1000" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hypothesis", "a"], "--reference FILE"),
+        (["--reference", "r"], "either MODEL with --source, or --hypothesis FILE"),
+        (["m", "--reference", "r"], "either MODEL with --source"),
+        (["m", "--source", "s", "--hypothesis", "h", "--reference", "r"], "either MODEL with --source"),
+        (["--hypothesis", "a", "--hypothesis", "a", "--reference", "a"], "named twice"),
+        (["--hypothesis", "a", "--reference", "a", "--tokenize", "words"], "words"),
+        (["--hypothesis", "a", "--reference", "b"], "lines"),
+        (["--hypothesis", "none", "--reference", "b"], "none"),
+    ],
+)
+def test_evaluate_says_what_it_needs(run, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("one\ntwo\n")
+    (tmp_path / "b").write_text("one\n")
+    code, out, err = run("evaluate", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

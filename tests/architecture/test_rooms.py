@@ -36,7 +36,9 @@ def test_imports_run_downhill():
     assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize("module", ["transduce", "transduce.recipe", "transduce.translate.translator", "transduce.cli"])
+@pytest.mark.parametrize(
+    "module", ["transduce", "transduce.recipe", "transduce.translate.translator", "transduce.cli"]
+)
 def test_what_serves_without_torch_does_not_import_it(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

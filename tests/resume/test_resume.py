@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from conftest import TINY_SETTINGS, digit_pairs
+from digits import TINY_SETTINGS, digit_pairs
 from transduce.errors import RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe

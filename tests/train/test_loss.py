@@ -43,7 +43,9 @@ def test_nll_carries_no_gradient_and_no_grad_mode_works():
     states = torch.randn(3, 4, requires_grad=True)
     assert not smoothed_loss(states, torch.randn(5, 4), None, torch.tensor([0, 1, 2]), 0.1).nll.requires_grad
     with torch.no_grad():
-        assert not smoothed_loss(states, torch.randn(5, 4), None, torch.tensor([0, 1, 2]), 0.1).loss.requires_grad
+        assert not smoothed_loss(
+            states, torch.randn(5, 4), None, torch.tensor([0, 1, 2]), 0.1
+        ).loss.requires_grad
 
 
 def test_padding_positions_count_nowhere():
@@ -60,7 +62,13 @@ def test_padding_positions_count_nowhere():
     target = torch.cat([torch.full((3, 1), 2), labels[:, :-1]], 1)
     together = batch_loss(model, source, target, labels, 0.1)
     alone = [
-        batch_loss(model, source[i : i + 1, : len(r) + 1], target[i : i + 1, : len(r) + 1], labels[i : i + 1, : len(r) + 1], 0.1)
+        batch_loss(
+            model,
+            source[i : i + 1, : len(r) + 1],
+            target[i : i + 1, : len(r) + 1],
+            labels[i : i + 1, : len(r) + 1],
+            0.1,
+        )
         for i, r in enumerate(rows)
     ]
     torch.testing.assert_close(together.loss, sum(sums.loss for sums in alone))

@@ -43,7 +43,9 @@ def test_falling_schedules_follow_the_share_done():
 def test_what_cannot_be_followed_is_refused():
     with pytest.raises(RecipeError, match="needs an end"):
         TrainConfig(max_steps=0)
-    with pytest.raises(RecipeError, match=r"average_checkpoints \(9\) must lie between 1 and keep_checkpoints"):
+    with pytest.raises(
+        RecipeError, match=r"average_checkpoints \(9\) must lie between 1 and keep_checkpoints"
+    ):
         TrainConfig(average_checkpoints=9)
     with pytest.raises(RecipeError, match="needs warmup_steps"):
         TrainConfig(warmup_steps=0)

@@ -11,16 +11,18 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import DataError, SearchError
 from transduce.search.config import SearchConfig
-from transduce.search.hypothesis import Hypothesis
 from transduce.text.tokenizer import Tokenizer
 from transduce.translate.engine import Alignment, Engine
 from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.quality import is_copied, is_repeated
 from transduce.translate.split import Segment, join, split_text
+
+if TYPE_CHECKING:
+    from transduce.search.hypothesis import Hypothesis
 
 __all__ = ["Translation", "Translator"]
 

@@ -1,0 +1,113 @@
+"""One search's request, checked before the first step.
+
+In:  what the caller asks for: special ids, limits, forbidden ids, prefixes, settings.
+Out: the same, known to be free of contradictions.
+Does not know: tensors, models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from transduce.errors import SearchError
+from transduce.search.config import SearchConfig
+
+__all__ = ["Request"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to search for.
+
+    Raises:
+        SearchError: `min_len` or a prefix is above a limit; a limit or an id is negative; EOS is
+            suppressed or inside a prefix; there is not one prefix per sentence.
+    """
+
+    bos_id: int
+    """The first input of every sentence. It is never generated, unless it is also `eos_id`."""
+    eos_id: int
+    """Ends a translation."""
+    limits: Sequence[int]
+    """For each sentence the most tokens before EOS; 0: nothing but EOS."""
+    config: SearchConfig
+    suppress: Sequence[int] = ()
+    """Ids that are never generated: padding, unknown, line breaks, ..."""
+    prefixes: Sequence[Sequence[int]] | None = None
+    """For each sentence the tokens that its translation must begin with, or None."""
+    device: torch.device | str = "cpu"
+    """Where `ids` and `rows` go; the logits come back from there. The bookkeeping is on the CPU."""
+
+    def __post_init__(self) -> None:
+        """Check the ids, the limits and the prefixes."""
+        for name, ids in self._ids().items():
+            if min(ids, default=0) < 0:
+                raise SearchError(
+                    f"{name} holds {min(ids)}, expected ids from 0 up: a tokenizer says -1 for a "
+                    "piece that it does not have"
+                )
+        if self.eos_id in self.suppress:
+            raise SearchError(
+                f"suppress holds {self.eos_id}, which is eos_id: nothing could end; leave it out"
+            )
+        self._check_limits()
+        self._check_prefixes()
+
+    @property
+    def forbidden(self) -> list[int]:
+        """The suppressed ids and BOS, in order."""
+        return sorted({*self.suppress, self.bos_id} - {self.eos_id})
+
+    def check_vocab(self, vocab: int) -> None:
+        """Raise SearchError if the request names an id that a model of `vocab` ids does not have."""
+        for name, ids in self._ids().items():
+            if max(ids, default=0) >= vocab:
+                raise SearchError(
+                    f"{name} holds {max(ids)}, but the model has ids 0 to {vocab - 1}: are the "
+                    "tokenizer and the model from the same run?"
+                )
+
+    def _ids(self) -> dict[str, list[int]]:
+        return {
+            "bos_id": [self.bos_id],
+            "eos_id": [self.eos_id],
+            "suppress": list(self.suppress),
+            "prefixes": [id_ for prefix in self.prefixes or () for id_ in prefix],
+        }
+
+    def _check_limits(self) -> None:
+        min_len = self.config.min_len
+        for sentence, limit in enumerate(self.limits):
+            if limit < 0:
+                raise SearchError(
+                    f"the limit of sentence {sentence} is {limit}, expected 0 or more: "
+                    "0 already allows nothing but the end"
+                )
+            if limit < min_len:
+                raise SearchError(
+                    f"min_len ({min_len}) is larger than the limit of sentence {sentence} "
+                    f"({limit} tokens): lower min_len, or raise max_extra_len"
+                )
+
+    def _check_prefixes(self) -> None:
+        if self.prefixes is None:
+            return
+        if len(self.prefixes) != len(self.limits):
+            raise SearchError(
+                f"{len(self.prefixes)} prefixes came for {len(self.limits)} sentences: give one "
+                "for each, an empty one where nothing is forced"
+            )
+        for sentence, (prefix, limit) in enumerate(zip(self.prefixes, self.limits, strict=True)):
+            if len(prefix) > limit:
+                raise SearchError(
+                    f"the prefix of sentence {sentence} has {len(prefix)} tokens, but its limit "
+                    f"is {limit}: shorten the prefix, or raise max_extra_len"
+                )
+            if self.eos_id in prefix:
+                raise SearchError(
+                    f"the prefix of sentence {sentence} holds eos_id ({self.eos_id}), but a "
+                    "prefix is what translation goes on from: leave EOS out"
+                )
