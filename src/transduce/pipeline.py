@@ -103,12 +103,6 @@ def _new_model(recipe: Recipe, prepared: Prepared) -> Transformer:
 def _model_config(recipe: Recipe, prepared: Prepared) -> TransformerConfig:
     """The recipe's configuration with the tokenizer's sizes."""
     source, target = prepared.source_tokenizer, prepared.target_tokenizer
-    tie = recipe.model.tie
-    if tie == "all" and not recipe.tokenizer.joint:
-        raise RecipeError(
-            "model.tie = 'all' shares one embedding between both languages, which needs "
-            "tokenizer.joint = true; set model.tie = 'target' for separate vocabularies"
-        )
     return replace(
         recipe.model,
         source_vocab_size=source.vocab_size,

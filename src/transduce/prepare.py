@@ -208,6 +208,11 @@ def _choose_holdout(numbers: NDArray[np.int64], hashes: NDArray[np.uint64], want
         )
     threshold = np.partition(hashes, wanted - 1)[wanted - 1]
     chosen: NDArray[np.int64] = numbers[hashes <= threshold]
+    if len(chosen) > len(numbers) // 2:
+        raise DataError(
+            "most clean pairs have the same source, so none can be held out for validation without being "
+            "trained on as well: give --valid-source and --valid-target, or more varied text"
+        )
     return chosen
 
 

@@ -98,6 +98,11 @@ class Recipe:
                 f"batch.max_len ({self.batch.max_len}) is larger than model.max_len ({self.model.max_len}), "
                 f"beyond which there are no learned positions: raise model.max_len"
             )
+        if self.model.tie == "all" and not self.tokenizer.joint:
+            raise RecipeError(
+                "model.tie = 'all' shares one embedding between both languages, which needs "
+                "tokenizer.joint = true; set model.tie = 'target' for separate vocabularies"
+            )
 
 
 def preset_names() -> list[str]:

@@ -182,8 +182,8 @@ class Translator:
         unknown = search.keys() - known.keys()
         if unknown:
             raise SearchError(f"unknown search setting {sorted(unknown)[0]!r}; there are {', '.join(known)}")
-        if search.get("n_best", 1) > search.get("beam_size", self.config.beam_size):
-            search.setdefault("beam_size", search["n_best"])
+        if "n_best" in search and "beam_size" not in search:
+            search["beam_size"] = max(self.config.beam_size, search["n_best"])
         return replace(self.config, **search)
 
     def _segments(self, text: str) -> list[Segment]:
