@@ -138,11 +138,13 @@ CASES = {
         [*TRAIN, "--set", "train.average_checkpoints=50"],
         ["keep_checkpoints"],
     ),
-    "separate pieces, shared embedding": (two_files(), [*TRAIN, "--set", "tokenizer.joint=false"], ["model.tie"]),
+    "separate pieces, shared embedding": (
+        two_files(),
+        [*TRAIN, "--set", "tokenizer.joint=false"],
+        ["model.tie"],
+    ),
     "one source again and again": (
-        two_files(b"one
-" * 30, b"".join(b"%d
-" % i for i in range(30))),
+        two_files(b"one\n" * 30, b"".join(b"%d\n" % i for i in range(30))),
         [*TRAIN, "--set", "cleaning.drop_duplicates=false"],
         ["same source", "--valid-source"],
     ),
