@@ -13,7 +13,6 @@ out=${2:-runs/multi30k}
 shift $(($# < 2 ? $# : 2))
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 transduce=${TRANSDUCE:-transduce}
-sacrebleu=${SACREBLEU:-sacrebleu}
 
 file() { # the plain file, or the packed one
   if [ -e "$data/$1" ]; then echo "$data/$1"; else echo "$data/$1.gz"; fi
@@ -31,8 +30,4 @@ $transduce evaluate "$out" --source "$(file tok/test_2016_flickr.lc.norm.tok.en)
 echo
 echo "test_2016, detokenised, against the raw reference, case ignored (this model writes lower case only)"
 python3 "$here/detokenise.py" < "$out/test_2016.tok.de" > "$out/test_2016.de"
-case $(file test_2016_flickr.de) in
-  *.gz) gzip -dc "$(file test_2016_flickr.de)" > "$out/reference.de" ;;
-  *) cp "$(file test_2016_flickr.de)" "$out/reference.de" ;;
-esac
-$sacrebleu "$out/reference.de" --input "$out/test_2016.de" --lowercase --metrics bleu chrf --width 2
+$transduce evaluate --hypothesis "$out/test_2016.de" --reference "$(file test_2016_flickr.de)" --lowercase

@@ -69,7 +69,9 @@ def contents(path: Path) -> dict[str, str]:
             continue
         content = file.read_bytes()
         if name.endswith("state.json"):
-            content = json.dumps(json.loads(content) | {"seconds": 0}).encode()
+            state = json.loads(content) | {"seconds": 0}
+            state["window"]["seconds"] = 0
+            content = json.dumps(state).encode()
         files[name] = hashlib.sha256(content).hexdigest()
     return files
 

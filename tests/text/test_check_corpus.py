@@ -73,6 +73,22 @@ def by_kind(kind: str):
     return next(oddity for oddity in (*ODDITIES, NOT_COMPOSED) if oddity.kind == kind)
 
 
+@pytest.mark.parametrize(
+    ("kind", "characters"),
+    [
+        ("control", "\x01\x08\x0b\x0c\x0e\x1f\x7f\x80\x84\x86\x9f"),
+        ("line_separator", "\x85\u2028\u2029"),
+        ("no_break_space", "\xa0\u202f"),
+        ("zero_width", "\u200b\u2060"),
+        ("direction", "\u202a\u202e\u2066\u2069"),
+        ("private_use", "\ue000\uf8ff\U000f0000\U0010fffd"),
+    ],
+)
+def test_each_character_of_a_kind_is_found(kind: str, characters: str) -> None:
+    for character in characters:
+        assert [oddity.kind for oddity in find_oddities(f"a{character}b")] == [kind], hex(ord(character))
+
+
 def test_what_is_seldom_odd_is_not_found() -> None:
     for line in (
         "AT&T & co;",
@@ -156,6 +172,11 @@ def test_lengths_and_counts_are_exact() -> None:
     assert (report.pairs, report.source.different, report.target.different) == (100, 100, 100)
     assert report.source.scripts == ("Latin",)
     assert report.target_per_source == pytest.approx(0.5, abs=0.02)
+
+
+def test_quantiles_are_the_nearest_rank() -> None:
+    lengths = report_of([("x" * n, "y") for n in range(1, 11)], max_ratio=99).source.characters
+    assert (lengths.p50, lengths.p95, lengths.p99, lengths.max) == (5, 10, 10, 10)
 
 
 def test_report_of_an_empty_corpus() -> None:

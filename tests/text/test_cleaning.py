@@ -99,7 +99,7 @@ def test_latin_names_stay_beside_another_script_but_latin_sentences_do_not() -> 
     pairs = [(f"this is sentence {n} of many", f"这是许多句子中的第{n}句") for n in range(200)]
     extra = [
         ("GitHub", "GitHub"),
-        ("use Visual Studio Code", "用 Visual Studio Code"),
+        ("use Visual Studio Code Insiders", "用 Visual Studio Code Insiders"),
         ("not translated", "this is one long sentence"),
     ]
     corpus = clean(MemoryCorpus(pairs + extra), CleaningConfig())
@@ -129,6 +129,26 @@ def test_lines_that_read_like_the_other_side_are_dropped() -> None:
     ]
     assert dropped(extra) == {"wrong_language": [1, 2, 3]}
     assert dropped(extra[:1], drop_wrong_language=False) == {}
+
+
+def test_little_evidence_of_the_other_language_is_not_enough() -> None:
+    noise = " ".join("0123456789" for _ in range(12))
+    german_words = "das Haus ist alt"
+    assert dropped([("das", "the"), (f"{german_words} {noise}", f"the house is old {noise}")]) == {}
+    assert dropped([(german_words, "the house is old")]) == {"wrong_language": [1]}
+
+
+def test_sides_in_different_scripts_need_no_reader() -> None:
+    chinese = learn_profile(MemoryCorpus([("the house", "房子很旧")]), sample_pairs=9, seed=1)
+    german = learn_profile(MemoryCorpus([("the house", "das Haus")]), sample_pairs=9, seed=1)
+    assert chinese.reader is None
+    assert german.reader is not None
+
+
+def test_a_pair_is_charged_to_the_first_of_its_reasons() -> None:
+    long = "das Haus ist alt, wir gingen mit ihr, wo bist du gewesen"
+    assert dropped([("", long), ("", long), ("\ufffd", long)]) == {"blank": [1, 2], "damaged": [3]}
+    assert dropped([("", long)], drop_blank=False) == {"ratio": [1]}
 
 
 def test_two_sides_in_one_language_are_left_alone() -> None:

@@ -152,6 +152,19 @@ def test_many_lost_lines_in_one_place() -> None:
     assert abs(first_suspicious_line(sign_lines(source), sign_lines(target)) - 250) <= 8
 
 
+@pytest.mark.parametrize("clue", ["length", "number", "mark"])
+def test_each_clue_is_enough_to_find_the_place(clue: str) -> None:
+    rng = random.Random(2)
+    forms = {
+        "length": ["word " * count + "word" for count in range(1, 20)],
+        "number": [f"item {number:03} here" for number in range(100)],
+        "mark": [f"the same length{mark}" for mark in ".?!:"],
+    }[clue]
+    source = [rng.choice(forms) for _ in range(300)]
+    target = source[:120] + source[121:]
+    assert abs(first_suspicious_line(sign_lines(source), sign_lines(target)) - 121) <= 4
+
+
 def test_files_of_very_different_length(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has 0 lines, .* has 3; .*cut short"):
         list(two_files(tmp_path, [], ["a", "b", "c"]))
@@ -235,9 +248,10 @@ def test_tmx_languages_match_by_their_beginning(tmp_path: Path) -> None:
         unit(EN="x", de_AT="y"),
         unit(eng="no", de="nein"),
     ]
-    file = write(tmp_path / "a.tmx", [tmx(*units)])
+    again = '<tu><tuv xml:lang="en"><seg>1st</seg></tuv><tuv xml:lang="en"><seg>2nd</seg></tuv></tu>'
+    file = write(tmp_path / "a.tmx", [tmx(*units, again.replace("</tu>", unit(de="1.")[4:]))])
     general = open_corpus(file, source_language="EN", target_language="de")
-    assert [(p.source, p.line) for p in general] == [("colour", 1), ("x", 2)]
+    assert [(p.source, p.line) for p in general] == [("colour", 1), ("x", 2), ("1st", 4)]
     assert general.notes == {"skipped": 1}
     assert general.where(2) == "a.tmx:unit 2"
     american = open_corpus(file, source_language="en_us", target_language="de-de")

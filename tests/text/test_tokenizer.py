@@ -140,6 +140,7 @@ def test_special_ids_are_the_first_and_silent(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("das Haus")
     assert tokenizer.decode([2, *ids, 3, 0, 0]) == "das Haus"
     assert tokenizer.decode([ids[0], 0, 2, *ids[1:], 3]) == "das Haus"
+    assert tokenizer.decode([4 + 0xC3, 0, 2, 3, 4 + 0xBC]) == "ü"
     assert "".join(tokenizer.pieces(ids)) == "▁das▁Haus"
 
 

@@ -96,5 +96,4 @@ def _agreement(longer: Signatures, shorter: Signatures, shift: int, scale: float
     score: Scores = -2 * np.minimum(distance, 1)
     score += np.where(number == other_number, 2.0, -1.0) * ((number > 0) | (other_number > 0))
     score += np.where(same_mark, 0.5, -0.5)
-    score -= 2 * ((length == 0) != (other_length == 0))
     return score

@@ -33,6 +33,7 @@ from transduce.train.config import TrainConfig
 
 __all__ = [
     "RunState",
+    "Window",
     "average_checkpoints",
     "choose_checkpoints",
     "list_checkpoints",
@@ -44,6 +45,18 @@ __all__ = [
 
 _NAME = re.compile(r"step-(\d{8,})")
 _FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+@dataclass(kw_only=True)
+class Window:
+    """Sums since the last log line; saved, so that a continued run logs the same means."""
+
+    loss: float = 0.0
+    nll: float = 0.0
+    num_source_tokens: int = 0
+    num_target_tokens: int = 0
+    num_cells: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -70,6 +83,8 @@ class RunState:
     """Validations since then."""
     scores: dict[str, float] = field(default_factory=dict)
     """Stop metric at each validated step (keys are steps, as JSON wants text)."""
+    window: Window = field(default_factory=Window)
+    """What the next log line will tell."""
 
 
 def save_checkpoint(
@@ -181,7 +196,8 @@ def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 def _read_state(path: Path) -> RunState:
     raw: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
-    return RunState(**{**raw, "position": Position(**raw["position"])})
+    nested = {"position": Position(**raw["position"]), "window": Window(**raw["window"])}
+    return RunState(**{**raw, **nested})
 
 
 def _step_of(path: Path) -> int:

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +24,7 @@ from transduce.errors import CheckpointError
 from transduce.model.transformer import Transformer
 from transduce.train.checkpoint import (
     RunState,
+    Window,
     list_checkpoints,
     load_checkpoint,
     newest_good_checkpoint,
@@ -52,16 +53,6 @@ class Outcome:
     finished: bool
     """False after a signal: the same command goes on."""
     state: RunState
-
-
-@dataclass
-class _Meter:
-    """Sums since the last log line."""
-
-    results: list[StepResult] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
-    paused: float = 0.0
-    """Seconds spent validating, which are no training speed."""
 
 
 class Trainer:
@@ -102,7 +93,7 @@ class Trainer:
         self._display = display
         self._optimizer = make_optimizer(model, config)
         self.state = RunState()
-        self._meter = _Meter()
+        self._grad_norm = 0.0
         self._saved_step = -1
         self._rate = 0.0
         self._skipped_in_a_row = 0
@@ -146,18 +137,13 @@ class Trainer:
     def _update(self, group: Sequence[Batch], after: Position) -> None:
         """One update of the weights, counted and timed."""
         state, started = self.state, time.monotonic()
-        self._rate = learning_rate(
-            state.step + 1, self._share_done(), self.config, self.model.config.d_model
-        )
+        self._rate = learning_rate(state.step + 1, self._share_done(), self.config, self.model.config.d_model)
         set_rate(self._optimizer, self._rate)
         result = train_step(self.model, self._optimizer, group, self.config)
-        self._meter.results.append(result)
+        self._grad_norm = result.grad_norm
         state.step += 1
         state.position = after
-        state.num_source_tokens += result.num_source_tokens
-        state.num_target_tokens += result.num_target_tokens
-        state.num_skipped += result.skipped
-        state.seconds += time.monotonic() - started
+        self._count(result, time.monotonic() - started)
         self._skipped_in_a_row = self._skipped_in_a_row + 1 if result.skipped else 0
         if self._skipped_in_a_row >= _MOST_SKIPPED:
             raise CheckpointError(
@@ -165,12 +151,24 @@ class Trainer:
                 f"delete the newest checkpoints or lower train.learning_rate, and run again"
             )
 
+    def _count(self, result: StepResult, seconds: float) -> None:
+        """Add an update to the run's totals and to the sums of the next log line."""
+        state, window = self.state, self.state.window
+        state.num_skipped += result.skipped
+        window.loss += result.loss
+        window.nll += result.nll
+        window.num_cells += result.num_cells
+        for total in (state, window):
+            total.num_source_tokens += result.num_source_tokens
+            total.num_target_tokens += result.num_target_tokens
+            total.seconds += seconds
+
     def _milestones(self, log: RunLog) -> None:
         """What comes due after an update: a log line, a validation, a checkpoint."""
         step, config = self.state.step, self.config
         if step % config.log_every == 0:
             log.event("train", self._figures())
-            self._meter = _Meter()
+            self.state.window = Window()
         if config.validate_every and step % config.validate_every == 0:
             self._validate(log)
         if step % config.checkpoint_every == 0:
@@ -207,9 +205,7 @@ class Trainer:
         started = time.monotonic()
         figures = validate(self.model, self._validation, self._validator, self.config.label_smoothing)
         state = self.state
-        elapsed = time.monotonic() - started
-        state.seconds += elapsed
-        self._meter.paused += elapsed
+        state.seconds += time.monotonic() - started
         metric = self.config.stop_metric if self.config.stop_metric in figures else "loss"
         score = -figures[metric] if metric == "loss" else figures[metric]
         state.scores[str(state.step)] = score
@@ -234,20 +230,20 @@ class Trainer:
 
     def _figures(self) -> dict[str, float | str]:
         """The training event: means since the last one."""
-        state, results = self.state, self._meter.results
-        labels = sum(r.num_target_tokens for r in results)
-        tokens = labels + sum(r.num_source_tokens for r in results)
-        nll = sum(r.nll for r in results) / labels
+        state, window = self.state, self.state.window
+        labels = window.num_target_tokens
+        tokens = labels + window.num_source_tokens
+        nll = window.nll / labels
         figures: dict[str, float | str] = {
             "step": state.step,
             "epoch": state.position.epoch,
-            "loss": sum(r.loss for r in results) / labels,
+            "loss": window.loss / labels,
             "nll": nll,
             "perplexity": math.exp(min(nll, 100.0)),
             "learning_rate": self._rate,
-            "grad_norm": results[-1].grad_norm,
-            "tokens_per_second": tokens / (time.monotonic() - self._meter.started - self._meter.paused),
-            "padding": 1 - tokens / sum(r.num_cells for r in results),
+            "grad_norm": self._grad_norm,
+            "tokens_per_second": tokens / window.seconds,
+            "padding": 1 - tokens / window.num_cells,
             "memory_mb": round(resident_bytes() / 2**20),
             "seconds": round(state.seconds, 1),
             "skipped": state.num_skipped,
