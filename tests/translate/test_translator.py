@@ -151,3 +151,14 @@ def test_a_damaged_model_is_one_line(tmp_path, digit_run, file):
     with pytest.raises(ModelError, match="cannot be read") as caught:
         transduce.load(broken)
     assert "\n" not in str(caught.value)
+
+
+def test_a_line_break_is_never_generated(translator):
+    """TRAPS 28: byte pieces can spell one, and it would shift every line after it."""
+    newline_ids = translator._target.newline_ids
+    assert len(newline_ids) >= 2
+    settings = {"method": "sample", "temperature": 1e6, "n_best": 4, "max_extra_len": 100}
+    for drawn in translator.translate(["one two", "three"] * 3, **settings):
+        for text in (drawn.text, *(other.text for other in drawn.alternatives)):
+            assert "\n" not in text
+            assert "\r" not in text
