@@ -60,6 +60,7 @@ def main() -> NoReturn:
     except typer.Exit as done:
         sys.exit(done.exit_code)
     except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("interrupted; what was finished is kept\n")
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # nobody reads any more; Python would complain at exit
@@ -113,7 +114,7 @@ def quickstart(
         Path | None, typer.Option("--source", metavar="FILE", help="Your own source sentences instead.")
     ] = None,
     target: Target = None,
-    minutes: Annotated[float, typer.Option("--minutes", help="Training time.")] = 7.0,
+    minutes: Annotated[float, typer.Option("--minutes", help="Training time.")] = 8.0,
 ) -> None:
     """Train a real translator from real text, end to end, in minutes.
 

@@ -68,7 +68,7 @@ def quickstart(
         test = None
     else:
         data, test = _default_text(language, run / "corpus", wheel, console)
-    train_for_minutes(_recipe(data, minutes), run, console)
+    _train(_recipe(data, minutes), run, console)
     sources, references = test or (run / "text" / "valid.source", run / "text" / "valid.target")
     translator = Translator.load(run)
     _show(translator, run, sources, references, console)
@@ -76,7 +76,7 @@ def quickstart(
     _say_what_next(run)
 
 
-def train_for_minutes(recipe: Recipe, run: Path, console: Console) -> None:
+def _train(recipe: Recipe, run: Path, console: Console) -> None:
     """Train; a run that was interrupted goes on, and one that is finished stays as it is."""
     outcome = train(recipe, run, console, allow_changes=True)
     if outcome is not None and not outcome.finished:

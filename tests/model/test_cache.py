@@ -138,9 +138,16 @@ def test_hypotheses_change_places_and_the_memory_does_not_move():
 
 @pytest.mark.parametrize(
     ("rows", "kept"),
-    [([0, 1, 4, 5], [0, 2]), ([3, 2], [1]), ([4, 4, 1, 0], [2, 0]), ([2, 5], [1, 2]), ([5, 4, 5], [2])],
+    [
+        ([0, 1, 4, 5], [0, 2]),
+        ([3, 2], [1]),
+        ([4, 4, 1, 0], [2, 0]),
+        ([2, 5], [1, 2]),
+        ([5, 4, 5], [2]),
+        ([3, 2, 0, 0, 4, 5], [1, 0, 2]),  # nobody left, but sentences changed places
+    ],
 )
-def test_the_memory_of_a_sentence_leaves_with_its_last_hypothesis(rows, kept):
+def test_the_memory_follows_the_sentences_that_stay(rows, kept):
     cache, _ = filled()
     cache.select(torch.tensor([0, 0, 1, 1, 2, 2]))
     memory, visible = cache.memory, cache.memory_visible

@@ -115,6 +115,30 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
     assert events(tmp_path / "run") == events(undisturbed)
 
 
+@pytest.mark.parametrize("stopped_at", [3, 10, 22])
+def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, stopped_at):
+    """Ctrl-C saves out of step; that checkpoint must not enter the average."""
+    steps = 0
+    original = loop.train_step
+
+    def interrupted(*arguments):
+        nonlocal steps
+        steps += 1
+        if steps == stopped_at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(loop, "train_step", interrupted)
+    outcome = run(recipe(text), tmp_path / "run")
+    assert not outcome.finished
+    assert outcome.state.step == stopped_at
+    assert run(recipe(text), tmp_path / "run").finished
+    assert contents(tmp_path / "run") == contents(undisturbed)
+    assert [e for e in events(tmp_path / "run") if e["event"] != "stop"] == [
+        e for e in events(undisturbed) if e["event"] != "stop"
+    ]
+
+
 def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
     before = contents(undisturbed)
     assert run(recipe(text), undisturbed) is None

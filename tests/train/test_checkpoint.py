@@ -89,8 +89,27 @@ def test_leftovers_of_a_kill_are_no_checkpoints_and_are_removed(tmp_path):
     for step in (1, 2, 3, 4):
         save_checkpoint(tmp_path, model, optimizer, RunState(step=step))
     assert len(list_checkpoints(tmp_path)) == 4
-    prune_checkpoints(tmp_path, keep=2, keep_steps=[1])
+    prune_checkpoints(tmp_path, keep=2, every=1, keep_steps=[1])
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"step-0000000{n}" for n in (1, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("keep", "every", "left"),
+    [
+        (1, 1, [6]),
+        (2, 1, [5, 6]),
+        (9, 1, [1, 2, 3, 4, 5, 6]),
+        (2, 2, [4, 6]),
+        (9, 2, [2, 4, 6]),
+        (2, 4, [4, 6]),
+    ],
+)
+def test_which_stay(tmp_path, keep, every, left):
+    """The newest, and of the others those that were due: an interruption's own checkpoint goes."""
+    for step in range(1, 7):
+        (tmp_path / f"step-0000000{step}").mkdir()
+    prune_checkpoints(tmp_path, keep, every)
+    assert [int(path.name[5:]) for path in list_checkpoints(tmp_path)] == left
 
 
 def test_average_is_the_mean(tmp_path):

@@ -153,10 +153,21 @@ def newest_good_checkpoint(directory: Path, report: Callable[[str], None]) -> Pa
     return None
 
 
-def prune_checkpoints(directory: Path, keep: int, keep_steps: Sequence[int] = ()) -> None:
-    """Delete all but the newest `keep` checkpoints and those of `keep_steps`; and what a kill left behind."""
-    for path in list_checkpoints(directory)[:-keep]:
-        if _step_of(path) not in keep_steps:
+def prune_checkpoints(directory: Path, keep: int, every: int, keep_steps: Sequence[int] = ()) -> None:
+    """Delete what is no longer wanted, and what a kill left behind.
+
+    Args:
+        directory: of the checkpoints.
+        keep: how many of the newest stay.
+        every: updates between two; an older one out of step was made by an interruption, and would
+            make the average another than the undisturbed run's.
+        keep_steps: steps that stay besides.
+    """
+    *older, newest = list_checkpoints(directory)
+    regular = [path for path in older if _step_of(path) % every == 0]
+    wanted = {newest, *regular[len(regular) - keep + 1 :]} if keep > 1 else {newest}
+    for path in older:
+        if path not in wanted and _step_of(path) not in keep_steps:
             shutil.rmtree(path)
     for leftover in directory.glob(".step-*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -219,7 +219,8 @@ class Trainer:
         save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state)
         self._saved_step = self.state.step
         keep = self._steps_worth_keeping()
-        prune_checkpoints(self._checkpoints, self.config.keep_checkpoints, keep)
+        config = self.config
+        prune_checkpoints(self._checkpoints, config.keep_checkpoints, config.checkpoint_every, keep)
 
     def _steps_worth_keeping(self) -> list[int]:
         """Steps of the best validated checkpoints: as many as `average = best` will want, at least one."""

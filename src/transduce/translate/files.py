@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -84,7 +85,7 @@ def _output(file: Path | None, stack: ExitStack) -> BinaryIO:
     return sys.stdout.buffer if file is None else stack.enter_context(file.open("wb"))
 
 
-def _flushing(target: BinaryIO, tell: Any) -> Any:
+def _flushing(target: BinaryIO, tell: Callable[[int], None]) -> Callable[[int], None]:
     """Progress that also hands on what was written: a person at a pipe waits for it."""
 
     def progress(done: int) -> None:
@@ -98,12 +99,8 @@ def _formatted(line: str, translation: Translation, *, jsonl: bool) -> str:
     """One line of output, without its end."""
     if jsonl:
         return json.dumps({"source": line, **translation.to_dict()}, ensure_ascii=False)
-    return one_line(translation.text)
-
-
-def one_line(text: str) -> str:
-    r"""Text that no reader takes for two lines: ``\n`` and ``\r`` that it was joined with become spaces."""
-    return text.replace("\r", " ").replace("\n", " ")
+    # The model never writes a line end, but a long text is joined with what stood between its pieces.
+    return translation.text.replace("\r", " ").replace("\n", " ")
 
 
 def _report(flags: Counter[str], notes: Counter[str], console: Console) -> None:

@@ -22,6 +22,8 @@ from transduce.translate.quality import is_copied, is_repeated
 from transduce.translate.split import Segment, join, split_text
 
 if TYPE_CHECKING:
+    from transduce.model.transformer import Transformer
+    from transduce.recipe import Recipe
     from transduce.search.hypothesis import Hypothesis
 
 __all__ = ["Translation", "Translator"]
@@ -117,13 +119,13 @@ class Translator:
 
     @classmethod
     def over_torch(
-        cls, model: Any, recipe: Any, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+        cls, model: Transformer, recipe: Recipe, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
     ) -> Translator:
         """A translator over a network in memory (during training, for instance).
 
         Args:
-            model: a `Transformer` in evaluation mode.
-            recipe: its `Recipe`.
+            model: in evaluation mode.
+            recipe: the model's.
             source_tokenizer: the model's.
             target_tokenizer: the model's.
         """
