@@ -10,6 +10,8 @@ Running the same command again continues at the first step that is not done.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from transduce.card import made_with, model_card
-from transduce.errors import RecipeError
+from transduce.errors import CheckpointError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
 from transduce.model.config import TransformerConfig
 from transduce.prepare import Prepared, Run, prepare, training_corpus
@@ -50,15 +52,35 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
     """
     run = Run(path)
     cleaned = training_corpus(recipe)  # before anything is written: the text may not be there
-    if _settle(recipe, run, console, allow_changes=allow_changes):
-        console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
-        return None
-    prepared = prepare(recipe, cleaned, run, console)
-    model = _new_model(recipe, prepared)
-    outcome = _train(recipe, run, prepared, model, console)
-    if outcome.finished:
-        finish(recipe, run, prepared, model, outcome, console)
-    return outcome
+    with _alone(run):
+        if _settle(recipe, run, console, allow_changes=allow_changes):
+            console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
+            return None
+        prepared = prepare(recipe, cleaned, run, console)
+        model = _new_model(recipe, prepared)
+        outcome = _train(recipe, run, prepared, model, console)
+        if outcome.finished:
+            finish(recipe, run, prepared, model, outcome, console)
+        return outcome
+
+
+@contextmanager
+def _alone(run: Run) -> Iterator[None]:
+    """Keep other processes off the run; the system lets go of the lock however this one ends.
+
+    Raises:
+        CheckpointError: another process is working on it.
+    """
+    from filelock import FileLock, Timeout
+
+    run.path.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(run.path / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise CheckpointError(
+            f"another process is working on {run.path}: wait for it, stop it, or choose another --out"
+        ) from None
 
 
 def _settle(recipe: Recipe, run: Run, console: Console, *, allow_changes: bool) -> bool:

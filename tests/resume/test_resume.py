@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from digits import TINY_SETTINGS, digit_pairs
-from transduce.errors import RecipeError
+from transduce.errors import CheckpointError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
 from transduce.train import loop
@@ -143,6 +143,18 @@ def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed
     before = contents(undisturbed)
     assert run(recipe(text), undisturbed) is None
     assert contents(undisturbed) == before
+
+
+def test_a_second_process_is_kept_off(text, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "run").mkdir()
+    with (
+        FileLock(tmp_path / "run" / ".lock"),
+        pytest.raises(CheckpointError, match="another process is working on"),
+    ):
+        run(recipe(text), tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
 
 
 def test_other_settings_are_refused_with_their_names(text, undisturbed):

@@ -165,7 +165,7 @@ def prune_checkpoints(directory: Path, keep: int, every: int, keep_steps: Sequen
     """
     *older, newest = list_checkpoints(directory)
     regular = [path for path in older if _step_of(path) % every == 0]
-    wanted = {newest, *regular[len(regular) - keep + 1 :]} if keep > 1 else {newest}
+    wanted = {newest, *regular[max(0, len(regular) - keep + 1) :]}
     for path in older:
         if path not in wanted and _step_of(path) not in keep_steps:
             shutil.rmtree(path)
