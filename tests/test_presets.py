@@ -38,11 +38,17 @@ def test_every_row_of_table_3_is_there():
     assert set(PAPER_MILLIONS) <= set(preset_names())
 
 
-@pytest.mark.parametrize("name", PAPER_MILLIONS)
+@pytest.mark.parametrize("name", sorted(PAPER_MILLIONS.keys() - {"big"}))
 def test_the_size_is_the_papers(name):
-    """With 37,000 shared pieces. Our base has 63.1 M where the paper says 65 (its vocabulary is rounded)."""
+    """The table's figures fit 40,750 shared rows, its "about 37,000": each row within 0.7 M."""
+    ours = model_of(name, 40_750, "meta").num_parameters / 1e6
+    assert ours == pytest.approx(PAPER_MILLIONS[name], abs=0.7)
+
+
+@pytest.mark.parametrize("name", ["base", "big"])
+def test_base_and_big_with_37000_pieces(name):
     ours = model_of(name, 37_000, "meta").num_parameters / 1e6
-    assert ours == pytest.approx(PAPER_MILLIONS[name], rel=0.045)
+    assert ours == pytest.approx(PAPER_MILLIONS[name], rel=0.03)
 
 
 @pytest.mark.parametrize(("row", "field", "value"), [

@@ -42,6 +42,16 @@ def test_a_share_between_two_multiples_of_1_in_256_is_honoured(p):
     assert abs(round(p * 256) / 256 - p) > six_sigma  # so this test would notice
 
 
+@pytest.mark.parametrize("dropped_of_all", [1, 6554, 32768, 65535])
+def test_of_all_numbers_exactly_the_lowest_are_dropped(monkeypatch, dropped_of_all):
+    numbers = torch.arange(-32768, 32768).short()
+    monkeypatch.setattr(dropout_module, "_random_bits", lambda count: numbers[:count])
+    out = dropped(dropped_of_all / 65536, (65536,))
+    assert (out[:dropped_of_all] == 0).all()
+    assert (out[dropped_of_all:] > 0).all()
+    assert out.double().mean() == pytest.approx(1, rel=1e-6)
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
 def test_kept_elements_are_scaled_so_that_the_expectation_stays(p):
     kept = dropped(p)[dropped(p) != 0]

@@ -347,8 +347,13 @@ def test_other_weights_are_refused_by_name():
     tensors = model.tensors()
     missing = {name: t for name, t in tensors.items() if not name.startswith("encoder.layers.1.")}
     unknown = {**tensors, "encoder.layers.9.x": torch.zeros(1), "a": torch.zeros(1)}
-    with pytest.raises(ModelError, match=r"missing \['encoder\.layers\.1\.[^]]*\], unknown \[\] \(16 and 0"):
+    names = [f"encoder.layers.1.feed_forward.{n}" for n in ("w_1.bias", "w_1.weight", "w_2.bias")]
+    with pytest.raises(ModelError, match=re.escape(f"missing {names}, unknown [] (16 and 0 in all)")):
         model.load_tensors(missing)
+    many = {f"a{i}": torch.zeros(1) for i in range(5)}
+    message = "missing [], unknown ['a0', 'a1', 'a2'] (0 and 5 in all)"
+    with pytest.raises(ModelError, match=re.escape(message)):
+        model.load_tensors({**tensors, **many})
     with pytest.raises(
         ModelError, match=r"missing \[\], unknown \['a', 'encoder\.layers\.9\.x'\] \(0 and 2 in all\)"
     ):
@@ -377,6 +382,7 @@ def test_a_model_needs_both_vocabulary_sizes(sizes):
     message = f"source_vocab_size = {sizes[0]}, target_vocab_size = {sizes[1]}"
     with pytest.raises(ModelError, match=message):
         Transformer(config)
+    Transformer(config_of(source_vocab_size=1, target_vocab_size=1))  # however small
 
 
 def test_two_vocabularies_may_differ():

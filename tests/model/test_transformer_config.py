@@ -20,6 +20,8 @@ def test_the_defaults_are_the_papers_base_model():
     assert (config.norm, config.activation, config.tie) == ("post", "relu", "all")
     assert (config.position, config.sinusoid, config.position_offset) == ("sinusoidal", "interleaved", 0)
     assert (config.bias, config.output_bias, config.max_len) == (True, False, 5000)
+    assert (config.pad_id, config.layer_norm_eps) == (0, 1e-5)
+    assert (config.source_vocab_size, config.target_vocab_size) == (0, 0)  # the tokenizer's
 
 
 def test_widths_follow_d_model_unless_given():

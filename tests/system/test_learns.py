@@ -42,7 +42,7 @@ def test_small_tasks_are_learnt(tmp_path, task, norm):
             num_encoder_layers=2, num_decoder_layers=2, dropout=0.0, norm=norm,
         )
     )  # fmt: skip
-    config = TrainConfig(max_steps=500, learning_rate=3e-3, warmup_steps=100, schedule="linear")
+    config = TrainConfig(max_steps=700, learning_rate=3e-3, warmup_steps=100, schedule="linear")
     optimizer = make_optimizer(model, config)
     order = BatchOrder(store, BatchConfig(batch_tokens=1024, max_len=16), seed=1)
     walk = order.walk(Position())
@@ -52,4 +52,4 @@ def test_small_tasks_are_learnt(tmp_path, task, norm):
     held_out = examples(task, 200, 99)
     found = TorchEngine(model.eval(), IDS).search([s for s, _ in held_out], SearchConfig(beam_size=2))
     right = sum(list(best[0].ids) == list(target) for best, (_, target) in zip(found, held_out, strict=True))
-    assert right >= 190, f"{task}, {norm}-norm: {right} of 200 right"
+    assert right >= 198, f"{task}, {norm}-norm: {right} of 200 right"

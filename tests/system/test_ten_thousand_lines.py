@@ -66,7 +66,7 @@ def test_ten_thousand_lines_with_every_oddity(digit_run, tmp_path):
     assert len(out) == 10_000
     # In order: where a line is a sentence of digits, its translation has as many words (nearly always).
     same = sum(len(out[i].split()) == len(source.split()) for i, source in normal.items())
-    assert same > 0.97 * len(normal)
+    assert same > 0.9 * len(normal)  # in another order, it would be about a sixth
     for i, line in enumerate(lines):
         if not line.strip(b" "):
             assert out[i].strip() == "", f"line {i + 1} is blank and became {out[i]!r}"
