@@ -2,7 +2,7 @@
 
 A training step makes and frees tensors of many megabytes. glibc gives each of them fresh pages from
 the system and takes them back, so that every step pays for its page faults again; told to keep
-them, it saves 12–15 % of a step on two cores (benchmarks/LOG.md).
+them, it saves a few per cent of a step (benchmarks/LOG.md).
 """
 
 from __future__ import annotations
