@@ -83,6 +83,7 @@ def test_as_many_random_numbers_as_asked_for(count):
     bits = dropout_module._random_bits(count)
     assert bits.shape == (count,)
     assert bits.dtype == torch.int16
+    assert bits.untyped_storage().nbytes() == 8 * math.ceil(count / 4)  # and no more are drawn
 
 
 def test_neighbours_are_dropped_independently():

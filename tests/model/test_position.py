@@ -198,8 +198,8 @@ def test_turning_token_by_token_equals_turning_at_once():
     at_once = rotary(x)
     one_by_one = torch.cat([beyond(x[:, :, t : t + 1], t) for t in range(20)], dim=2)
     assert torch.equal(at_once, one_by_one)  # also after the tables have grown
-    assert len(rotary.cos) == 32
-    assert len(beyond.cos) >= 20
+    assert len(rotary.cos) == len(rotary.sin) == 32
+    assert len(beyond.cos) == 22  # 4, then twice what was needed: 10, 22
 
 
 def test_turning_keeps_half_precision():
