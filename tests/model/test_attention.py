@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tiny_models import config_of
 from torch.testing import assert_close
 
+import transduce.model.attention as attention_module
 from transduce.model import KeysValues, MultiHeadAttention, explicit_attention, fused_attention
 from transduce.model.dropout import Dropout
 from transduce.model.position import RotaryPosition
@@ -281,6 +282,21 @@ def test_weights_are_dropped_in_training_only():
     assert_close(trained, attention.w_o(heads.transpose(1, 2).flatten(2)))
     undropped.train()
     assert torch.equal(undropped(x, keys_values), expected)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_matrix_of_weights_is_written_only_for_who_asks(monkeypatch, training):
+    """Section M13 of our sources: memory is linear in the length unless somebody looks at the weights."""
+
+    def refuse(*args):
+        raise AssertionError("the explicit form ran")
+
+    monkeypatch.setattr(attention_module, "explicit_attention", refuse)
+    attention = attention_of(attention_dropout=0.0 if training else 0.4).train(training)
+    attention(vectors(1), attention.keys_values(vectors(2)))
+    attention.observer = print
+    with pytest.raises(AssertionError, match="explicit"):
+        attention(vectors(1), attention.keys_values(vectors(2)))
 
 
 def test_an_observer_in_training_is_handed_the_weights_before_they_are_dropped():

@@ -62,10 +62,12 @@ def test_tensor2tensor_reaches_the_longest_wave_and_the_paper_stops_short():
     assert_close(sinusoid_table(5001, 8, "halves")[5000, 3], torch.sin(far / 1000))
 
 
-def test_far_positions_are_exact():
-    """float32 angles would be off by 1e-2 here: the table is computed in float64."""
-    table = sinusoid_table(1, 4, offset=1_000_000)
-    assert_close(table[0, :2], torch.tensor([math.sin(1e6), math.cos(1e6)]), atol=1e-7, rtol=0)
+@pytest.mark.parametrize("formula", [interleaved, halves, tensor2tensor])
+def test_far_positions_are_exact(formula):
+    """Angles in float32 would be off by 1e-2 here: the table is computed in float64."""
+    table = sinusoid_table(1, 6, formula.__name__, offset=1_000_000)
+    expected = [formula(1_000_000, column, 6) for column in range(6)]
+    assert_close(table[0], torch.tensor(expected), atol=1e-6, rtol=0)
 
 
 @few
@@ -207,6 +209,15 @@ def test_turning_keeps_half_precision():
     turned = RotaryPosition(4, 0, 4)(x)
     assert turned.dtype == torch.bfloat16
     assert_close(turned.float(), RotaryPosition(4, 0, 8)(x.float()), atol=0.05, rtol=0.05)
+
+
+def test_tables_grow_where_they_are():
+    sinusoidal = SinusoidalPosition(4, "interleaved", 0, max_len=4).to("meta")
+    assert sinusoidal(torch.zeros(1, 9, 4, device="meta")).device.type == "meta"
+    assert sinusoidal.table.device.type == "meta"
+    rotary = RotaryPosition(4, 0, max_len=4).to("meta")
+    assert rotary(torch.zeros(1, 1, 9, 4, device="meta")).device.type == "meta"
+    assert rotary.cos.device.type == rotary.sin.device.type == "meta"
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])

@@ -280,6 +280,15 @@ def test_another_padding_id_is_followed_everywhere():
     assert_close(logits[..., exchange], model(source, target))
 
 
+def test_everything_made_on_the_way_is_made_where_the_model_is():
+    """Without an accelerator at hand: torch's meta device stands for one."""
+    model, made = model_of().to("meta"), []
+    ids = SOURCE.to("meta")
+    model.decoder.register_forward_pre_hook(lambda module, args: made.extend([args[1], args[3]]))
+    model(ids, ids)
+    assert [mask.device.type for mask in made] == ["meta", "meta"]
+
+
 # --- Parameters ---
 
 
