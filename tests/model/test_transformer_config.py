@@ -8,7 +8,7 @@ import pytest
 from tiny_models import config_of
 
 from transduce.errors import ModelError
-from transduce.model import TransformerConfig
+from transduce.model import Transformer, TransformerConfig
 
 
 def test_the_defaults_are_the_papers_base_model():
@@ -101,3 +101,9 @@ def test_it_is_frozen_and_every_field_is_named():
         TransformerConfig(512)
     with pytest.raises(TypeError, match="d_modl"):
         TransformerConfig(d_modl=512)
+
+
+def test_a_padding_id_outside_the_vocabulary_is_refused():
+    config = TransformerConfig(source_vocab_size=9, target_vocab_size=5, tie="none", d_model=8, pad_id=5)
+    with pytest.raises(ModelError, match=r"pad_id \(5\) lies outside.*target_vocab_size = 5"):
+        Transformer(config)

@@ -46,7 +46,7 @@ class Transformer(nn.Module):
     """The model of *Attention Is All You Need*, with the variants that `TransformerConfig` names.
 
     Raises:
-        ModelError: a vocabulary size is not given.
+        ModelError: a vocabulary size is not given, or `pad_id` lies outside a vocabulary.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -55,6 +55,12 @@ class Transformer(nn.Module):
             raise ModelError(
                 f"the model needs both vocabulary sizes; got source_vocab_size = "
                 f"{config.source_vocab_size}, target_vocab_size = {config.target_vocab_size}"
+            )
+        if config.pad_id >= min(config.source_vocab_size, config.target_vocab_size):
+            raise ModelError(
+                f"pad_id ({config.pad_id}) lies outside the vocabularies (source_vocab_size = "
+                f"{config.source_vocab_size}, target_vocab_size = {config.target_vocab_size}): "
+                "it must be an id of both"
             )
         self.config = config
         self.source_embedding = Embedding(config.source_vocab_size, config.d_model, config.pad_id)
