@@ -15,6 +15,7 @@ import torch
 
 from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.request import Request
 from transduce.search.scores import length_penalty
 
 BOS, EOS = 0, 1
@@ -93,20 +94,17 @@ class Sentence:
     prefix: tuple[int, ...] = ()
 
 
-def run(function, script: Script, sentences, config: SearchConfig, suppress=(), **kwargs):
+def run(function, script: Script, sentences, config: SearchConfig, suppress=(), observer=None, **kwargs):
     """Call a search on scripted sentences."""
     prefixes = [s.prefix for s in sentences]
-    return function(
-        script,
-        script.start([s.key for s in sentences]),
-        bos_id=BOS,
-        eos_id=EOS,
+    fields = {"bos_id": BOS, "eos_id": EOS, "prefixes": prefixes if any(prefixes) else None}
+    request = Request(
+        **{**fields, **kwargs},
         limits=[s.limit for s in sentences],
         config=config,
         suppress=suppress,
-        prefixes=prefixes if any(prefixes) else None,
-        **kwargs,
     )
+    return function(script, script.start([s.key for s in sentences]), request, observer)
 
 
 def allowed(history, id_, sentence: Sentence, config: SearchConfig, suppress) -> bool:

@@ -18,6 +18,7 @@ from transduce.search.config import SearchConfig
 from transduce.search.dispatch import search
 from transduce.search.greedy import greedy_search
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.request import Request
 
 INF = math.inf
 PENALTIES = [(kind, alpha) for kind in ("gnmt", "power") for alpha in (0.0, 0.6, 1.0, 2.5, -0.5)]
@@ -332,10 +333,12 @@ def test_bos_may_be_eos_as_in_fairseq(beam_size):
     found = beam_search(
         lambda ids, state: (torch.tensor([[9.0, 1.0, 0.0]] * len(ids)), state),
         Script(3).start([0]),
-        bos_id=BOS,
-        eos_id=BOS,
-        limits=[1],
-        config=SearchConfig(beam_size=beam_size, n_best=beam_size),
+        Request(
+            bos_id=BOS,
+            eos_id=BOS,
+            limits=[1],
+            config=SearchConfig(beam_size=beam_size, n_best=beam_size),
+        ),
     )
     assert [h.ids for h in found[0]] == [(), (1,), (2,)][:beam_size]
     assert all(h.finished for h in found[0])

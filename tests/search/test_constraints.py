@@ -15,6 +15,7 @@ from transduce.search.beam import beam_search
 from transduce.search.config import SearchConfig
 from transduce.search.constraints import forbid_repeats, forbid_tokens, force_tokens
 from transduce.search.dispatch import search
+from transduce.search.request import Request
 
 
 @settings(max_examples=100, deadline=None)
@@ -103,9 +104,5 @@ def test_one_prefix_per_sentence():
         beam_search(
             script,
             script.start([0, 1]),
-            bos_id=0,
-            eos_id=1,
-            limits=[3, 3],
-            config=SearchConfig(),
-            prefixes=[()],
+            Request(bos_id=0, eos_id=1, limits=[3, 3], config=SearchConfig(), prefixes=[()]),
         )

@@ -1,6 +1,6 @@
 """Beam search: the `beam_size` best hypotheses of each sentence, one token longer at each step.
 
-In:  a step, a state with one row per sentence, limits.
+In:  a step, a state with one row per sentence, a request.
 Out: the `n_best` best hypotheses of each sentence, best first.
 Does not know: models, strings, caches.
 Axes: sentences (those still open), slots (live hypotheses of a sentence: 1, later beam_size),
@@ -22,7 +22,7 @@ an earlier finished hypothesis before a later one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -30,9 +30,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.search.config import SearchConfig
 from transduce.search.constraints import Constraints
-from transduce.search.greedy import likeliest_path
+from transduce.search.greedy import greedy_search
 from transduce.search.hypothesis import ROOT, Hypothesis, Leaf, Tree
 from transduce.search.request import Request
 from transduce.search.scores import best_attainable, length_penalty, log_probabilities, top_tokens
@@ -42,38 +41,18 @@ __all__ = ["beam_search"]
 
 
 def beam_search(
-    step: Step,
-    state: State,
-    *,
-    bos_id: int,
-    eos_id: int,
-    limits: Sequence[int],
-    config: SearchConfig,
-    suppress: Sequence[int] = (),
-    prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | str = "cpu",
-    observer: Observer | None = None,
+    step: Step, state: State, request: Request, observer: Observer | None = None
 ) -> list[list[Hypothesis]]:
     """Return for each sentence, in order, one to `config.n_best` hypotheses, best first.
 
     Finished hypotheses come first; hypotheses that were cut fill what places are left. A beam of
     size 1 is greedy search: it does not look beyond its first EOS.
-    The arguments are described in `Request`.
 
     Raises:
-        SearchError: the request contradicts itself, or logits are NaN or +inf.
+        SearchError: logits are NaN or +inf.
     """
-    request = Request(
-        bos_id=bos_id,
-        eos_id=eos_id,
-        limits=limits,
-        config=config,
-        suppress=suppress,
-        prefixes=prefixes,
-        device=device,
-    )
-    if config.beam_size == 1:
-        return likeliest_path(step, state, request, observer)
+    if request.config.beam_size == 1:
+        return greedy_search(step, state, request, observer)
     return _search(step, state, request, observer)
 
 

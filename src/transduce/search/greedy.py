@@ -1,67 +1,37 @@
 """Greedy search: the likeliest token at each step, and nothing else.
 
-In:  a step, a state with one row per sentence, limits.
+In:  a step, a state with one row per sentence, a request.
 Out: one hypothesis per sentence.
 Does not know: models, strings, beams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.errors import SearchError
-from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
 from transduce.search.scores import top_tokens
 from transduce.search.step import Observer, State, Step
 from transduce.search.walk import walk
 
-__all__ = ["greedy_search", "likeliest_path"]
+__all__ = ["greedy_search"]
 
 
 def greedy_search(
-    step: Step,
-    state: State,
-    *,
-    bos_id: int,
-    eos_id: int,
-    limits: Sequence[int],
-    config: SearchConfig,
-    suppress: Sequence[int] = (),
-    prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | str = "cpu",
-    observer: Observer | None = None,
+    step: Step, state: State, request: Request, observer: Observer | None = None
 ) -> list[list[Hypothesis]]:
     """Return for each sentence, in order, a list of one hypothesis.
 
     Of equally likely tokens the one with the lowest id is taken. A hypothesis that holds `limit`
     tokens and whose likeliest next token is not EOS is cut there: `finished` is False.
-    The arguments are described in `Request`; `config`'s beam size and sampling fields are not used.
+    The config's beam size and sampling fields are not used.
 
     Raises:
-        SearchError: the request contradicts itself, `n_best` is above 1, or logits are NaN or +inf.
+        SearchError: `n_best` is above 1, or logits are NaN or +inf.
     """
-    request = Request(
-        bos_id=bos_id,
-        eos_id=eos_id,
-        limits=limits,
-        config=config,
-        suppress=suppress,
-        prefixes=prefixes,
-        device=device,
-    )
-    return likeliest_path(step, state, request, observer)
-
-
-def likeliest_path(
-    step: Step, state: State, request: Request, observer: Observer | None
-) -> list[list[Hypothesis]]:
-    """Do what `greedy_search` does, for a request that has been made already."""
     if request.config.n_best > 1:
         raise SearchError(
             f"n_best is {request.config.n_best}, but greedy search finds 1 hypothesis: "

@@ -24,7 +24,7 @@ class Request:
 
     Raises:
         SearchError: `min_len` or a prefix is above a limit; a limit or an id is negative; EOS is
-            suppressed or inside a prefix; there is not one prefix per sentence.
+            suppressed or inside a prefix; there is not one prefix, or one key, per sentence.
     """
 
     bos_id: int
@@ -38,6 +38,9 @@ class Request:
     """Ids that are never generated: padding, unknown, line breaks, ..."""
     prefixes: Sequence[Sequence[int]] | None = None
     """For each sentence the tokens that its translation must begin with, or None."""
+    keys: Sequence[int] | None = None
+    """Sampling: for each sentence a number that tells it apart, for instance its line; by default its
+    position in the request."""
     device: torch.device | str = "cpu"
     """Where `ids` and `rows` go; the logits come back from there. The bookkeeping is on the CPU."""
 
@@ -55,6 +58,10 @@ class Request:
             )
         self._check_limits()
         self._check_prefixes()
+        if self.keys is not None and len(self.keys) != len(self.limits):
+            raise SearchError(
+                f"{len(self.keys)} keys came for {len(self.limits)} sentences: give one for each"
+            )
 
     @property
     def forbidden(self) -> list[int]:

@@ -1,6 +1,6 @@
 """Sampling: independent draws from the model, sharpened or truncated as asked.
 
-In:  a step, a state with one row per sentence, limits, and a key per sentence.
+In:  a step, a state with one row per sentence, a request with a key per sentence.
 Out: `n_best` hypotheses per sentence, in the order of drawing.
 Does not know: models, strings, beams.
 
@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from transduce.errors import SearchError
 from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
@@ -29,44 +28,19 @@ __all__ = ["sample_search", "sampling_distribution"]
 
 
 def sample_search(
-    step: Step,
-    state: State,
-    *,
-    bos_id: int,
-    eos_id: int,
-    limits: Sequence[int],
-    config: SearchConfig,
-    keys: Sequence[int] | None = None,
-    suppress: Sequence[int] = (),
-    prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | str = "cpu",
-    observer: Observer | None = None,
+    step: Step, state: State, request: Request, observer: Observer | None = None
 ) -> list[list[Hypothesis]]:
     """Return for each sentence, in order, `config.n_best` samples, in the order of drawing.
 
-    `keys` tell the sentences apart, for instance by line number; without them a sentence's position
-    in this call does. Scores and log-probabilities are the model's own, before temperature and
-    truncation. A sample that holds `limit` tokens and does not draw EOS next is cut there:
-    `finished` is False. The other arguments are described in `Request`.
+    Scores and log-probabilities are the model's own, before temperature and truncation. A sample
+    that holds `limit` tokens and does not draw EOS next is cut there: `finished` is False.
 
     Raises:
-        SearchError: the request contradicts itself, there is not one key per sentence, or logits
-            are NaN or +inf.
+        SearchError: logits are NaN or +inf.
     """
-    keys = range(len(limits)) if keys is None else keys
-    if len(keys) != len(limits):
-        raise SearchError(f"{len(keys)} keys came for {len(limits)} sentences: give one for each")
-    request = Request(
-        bos_id=bos_id,
-        eos_id=eos_id,
-        limits=limits,
-        config=config,
-        suppress=suppress,
-        prefixes=prefixes,
-        device=device,
-    )
-    draw = _Draw(config, keys)
-    return walk(step, state, request, choose=draw, num_paths=config.n_best, observer=observer)
+    keys = range(len(request.limits)) if request.keys is None else request.keys
+    draw = _Draw(request.config, keys)
+    return walk(step, state, request, choose=draw, num_paths=request.config.n_best, observer=observer)
 
 
 def sampling_distribution(

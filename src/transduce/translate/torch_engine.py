@@ -20,6 +20,7 @@ from transduce.model.transformer import Transformer
 from transduce.search.config import SearchConfig
 from transduce.search.dispatch import search
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.request import Request
 from transduce.search.step import Step
 from transduce.translate.engine import Alignment
 
@@ -78,14 +79,16 @@ class TorchEngine:
             results = search(
                 cast(Step, self.model.step),
                 self.model.start(memory),
-                bos_id=self._ids.bos_id,
-                eos_id=self._ids.eos_id,
-                limits=[min(config.limit(len(row)), self.model.longest - 1) for row in rows],
-                config=config,
-                keys=[keys[i] if keys is not None else i for i in indices],
-                suppress=self._suppress,
-                prefixes=None if prefixes is None else [prefixes[i] for i in indices],
-                device=self._device,
+                Request(
+                    bos_id=self._ids.bos_id,
+                    eos_id=self._ids.eos_id,
+                    limits=[min(config.limit(len(row)), self.model.longest - 1) for row in rows],
+                    config=config,
+                    keys=[keys[i] if keys is not None else i for i in indices],
+                    suppress=self._suppress,
+                    prefixes=None if prefixes is None else [prefixes[i] for i in indices],
+                    device=self._device,
+                ),
             )
             found.update(zip(indices, results, strict=True))
         return [found[i] for i in range(len(sources))]
