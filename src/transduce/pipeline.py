@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -177,18 +177,24 @@ def _decoding_validator(recipe: Recipe, prepared: Prepared) -> Validator | None:
     if not count:
         return None
     source, target = prepared.valid_source[:count], prepared.valid_target[:count]
-    tokenize = "none" if recipe.data.tokenized else None
-    language = recipe.data.target_language or None
+    how = _scoring(recipe)
 
     def validator(model: Transformer) -> dict[str, float]:
         translator = Translator.over_torch(
             model, recipe, prepared.source_tokenizer, prepared.target_tokenizer
         )
         texts = [t.text for t in translator.translate(source, beam_size=1, n_best=1, method="beam")]
-        bleu = fast_bleu(texts, target, tokenize=tokenize, target_language=language)
-        return {"bleu": bleu, "chrf": fast_chrf(texts, target)}
+        return {"bleu": fast_bleu(texts, target, **how), "chrf": fast_chrf(texts, target)}
 
     return validator
+
+
+def _scoring(recipe: Recipe) -> dict[str, Any]:
+    """How the recipe's text is scored: BLEU's tokenizer, or the language that chooses it."""
+    return {
+        "tokenize": "none" if recipe.data.tokenized else None,
+        "target_language": recipe.data.target_language or None,
+    }
 
 
 # --- finish -------------------------------------------------------------------------------------
@@ -198,23 +204,18 @@ def finish(
     recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, outcome: Outcome, console: Console
 ) -> Scores:
     """Average checkpoints, score the result with the recipe's search, write the model directory."""
-    from transduce.train.checkpoint import average_checkpoints, choose_checkpoints
+    from transduce.train.checkpoint import average_checkpoints, choose_checkpoints, step_of
 
     chosen = choose_checkpoints(run.checkpoints, recipe.train, outcome.state)
     model.load_tensors(average_checkpoints(chosen))
     model.eval()
     translator = Translator.over_torch(model, recipe, prepared.source_tokenizer, prepared.target_tokenizer)
     texts = translate_all(translator, prepared.valid_source, console)
-    scores = score(
-        texts,
-        prepared.valid_target,
-        tokenize="none" if recipe.data.tokenized else None,
-        target_language=recipe.data.target_language or None,
-    )
+    scores = score(texts, prepared.valid_target, **_scoring(recipe))
     resolved = replace(
         recipe, model=_model_config(recipe, prepared), made_with=read_recipe(run.recipe).made_with
     )
-    steps = [path.name.removeprefix("step-").lstrip("0") for path in chosen]
+    steps = [str(step_of(path)) for path in chosen]
     card = model_card(resolved, model.num_parameters, prepared.facts, outcome, steps, scores)
     tensors = {name: tensor.cpu() for name, tensor in model.tensors().items()}
     write_model_directory(run.model, resolved, run.text, tensors, card)

@@ -35,12 +35,14 @@ __all__ = [
     "RunState",
     "Window",
     "average_checkpoints",
+    "best_checkpoints",
     "choose_checkpoints",
     "list_checkpoints",
     "load_checkpoint",
     "newest_good_checkpoint",
     "prune_checkpoints",
     "save_checkpoint",
+    "step_of",
 ]
 
 _NAME = re.compile(r"step-(\d{8,})")
@@ -140,7 +142,7 @@ def list_checkpoints(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=_step_of)
+    return sorted(found, key=step_of)
 
 
 def newest_good_checkpoint(directory: Path, report: Callable[[str], None]) -> Path | None:
@@ -164,10 +166,10 @@ def prune_checkpoints(directory: Path, keep: int, every: int, keep_steps: Sequen
         keep_steps: steps that stay besides.
     """
     *older, newest = list_checkpoints(directory)
-    regular = [path for path in older if _step_of(path) % every == 0]
+    regular = [path for path in older if step_of(path) % every == 0]
     wanted = {newest, *regular[max(0, len(regular) - keep + 1) :]}
     for path in older:
-        if path not in wanted and _step_of(path) not in keep_steps:
+        if path not in wanted and step_of(path) not in keep_steps:
             shutil.rmtree(path)
     for leftover in directory.glob(".step-*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -179,12 +181,20 @@ def choose_checkpoints(directory: Path, config: TrainConfig, state: RunState) ->
     Without validated checkpoints, best means newest.
     """
     paths = list_checkpoints(directory)
-    scored = [path for path in paths if str(_step_of(path)) in state.scores]
-    if config.average == "last" or not scored:
+    best = best_checkpoints(directory, config, state)
+    if config.average == "last" or not best:
         return paths[-config.average_checkpoints if config.average != "none" else -1 :]
+    return sorted(best, key=step_of)
+
+
+def best_checkpoints(directory: Path, config: TrainConfig, state: RunState) -> list[Path]:
+    """The validated checkpoints with the best scores, best first; of equals the older.
+
+    As many as `average = best` wants; else one.
+    """
     count = config.average_checkpoints if config.average == "best" else 1
-    best = sorted(scored, key=lambda path: -state.scores[str(_step_of(path))])[:count]
-    return sorted(best, key=_step_of)
+    scored = [path for path in list_checkpoints(directory) if str(step_of(path)) in state.scores]
+    return sorted(scored, key=lambda path: -state.scores[str(step_of(path))])[:count]
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
@@ -211,7 +221,8 @@ def _read_state(path: Path) -> RunState:
     return RunState(**{**raw, **nested})
 
 
-def _step_of(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The update after which a checkpoint was saved."""
     match = _NAME.fullmatch(path.name)
     assert match is not None, f"{path} is not named like a checkpoint"
     return int(match[1])

@@ -25,11 +25,12 @@ from transduce.model.transformer import Transformer
 from transduce.train.checkpoint import (
     RunState,
     Window,
-    list_checkpoints,
+    best_checkpoints,
     load_checkpoint,
     newest_good_checkpoint,
     prune_checkpoints,
     save_checkpoint,
+    step_of,
 )
 from transduce.train.config import TrainConfig
 from transduce.train.log import Display, RunLog
@@ -218,16 +219,9 @@ class Trainer:
     def _save(self) -> None:
         save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state)
         self._saved_step = self.state.step
-        keep = self._steps_worth_keeping()
         config = self.config
-        prune_checkpoints(self._checkpoints, config.keep_checkpoints, config.checkpoint_every, keep)
-
-    def _steps_worth_keeping(self) -> list[int]:
-        """Steps of the best validated checkpoints: as many as `average = best` will want, at least one."""
-        count = self.config.average_checkpoints if self.config.average == "best" else 1
-        saved = {int(path.name.removeprefix("step-")) for path in list_checkpoints(self._checkpoints)}
-        scored = [step for step in saved if str(step) in self.state.scores]
-        return sorted(scored, key=lambda step: -self.state.scores[str(step)])[:count]
+        best = [step_of(path) for path in best_checkpoints(self._checkpoints, config, self.state)]
+        prune_checkpoints(self._checkpoints, config.keep_checkpoints, config.checkpoint_every, best)
 
     def _figures(self) -> dict[str, float | str]:
         """The training event: means since the last one."""
