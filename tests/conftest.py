@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from digits import SHARED_DATA, TINY_SETTINGS, digit_pairs
@@ -20,8 +21,9 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(scope="session", autouse=True)
 def _two_threads() -> None:
-    """Tests run on laptops and beside each other: two threads, always the same number."""
-    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    """Two threads here and in every process that a test starts: sums depend on their number."""
+    threads = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

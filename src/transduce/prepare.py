@@ -91,11 +91,19 @@ def prepare(recipe: Recipe, cleaned: CleanCorpus, run: Run, console: Console) ->
         cleaned: from `training_corpus`.
         run: where to write.
         console: where progress is shown.
+
+    Raises:
+        DataError: the text cannot be read, or has changed since training began.
     """
     fingerprint = _fingerprint(recipe, cleaned)
     facts_file = run.text / "text.json"
     # The validation store is written last, so that its fingerprint stands for everything.
     if stored_fingerprint(run.store / "valid") != fingerprint:
+        if run.checkpoints.exists():
+            raise DataError(
+                f"the text of {run.path} is not what its training began with, so its checkpoints do not fit: "
+                f"put the files back as they were, or choose a new --out"
+            )
         numbers, held_out = _read_text(recipe, run, cleaned, console)
         facts = _facts(cleaned, len(numbers), len(held_out))
         write_atomic(facts_file, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")

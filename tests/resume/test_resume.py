@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from digits import TINY_SETTINGS, digit_pairs
-from transduce.errors import CheckpointError, RecipeError
+from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
 from transduce.train import loop
@@ -143,6 +144,21 @@ def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed
     before = contents(undisturbed)
     assert run(recipe(text), undisturbed) is None
     assert contents(undisturbed) == before
+
+
+def test_text_that_changed_under_a_run_is_told(tmp_path, write_pairs):
+    """Another vocabulary under the old weights would train on, and nobody would know."""
+    files = write_pairs(tmp_path / "train", digit_pairs(600))
+    loop_steps = "train.max_steps=5"
+    run(recipe(files, loop_steps), tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "model")  # as if it had been stopped before the end
+    before = contents(tmp_path / "run")
+    write_pairs(tmp_path / "train", digit_pairs(600, seed=8))
+    with pytest.raises(DataError, match=r"not what its training began with.*new --out"):
+        run(recipe(files, loop_steps), tmp_path / "run")
+    assert contents(tmp_path / "run") == before
+    write_pairs(tmp_path / "train", digit_pairs(600))
+    assert run(recipe(files, loop_steps), tmp_path / "run").finished
 
 
 def test_a_second_process_is_kept_off(text, tmp_path):
