@@ -19,14 +19,20 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["stderr_console", "track"]
+__all__ = ["PLAIN_SECONDS", "redraws", "stderr_console", "track"]
 
-_PLAIN_SECONDS = 10.0
+PLAIN_SECONDS = 10.0
+"""Between two lines where no terminal redraws them."""
 
 
 def stderr_console() -> Console:
     """The console that all messages go to."""
     return Console(stderr=True, highlight=False)
+
+
+def redraws(console: Console) -> bool:
+    """Whether a line can be drawn over: not in a file, a pipe or a dumb terminal."""
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 @contextmanager
@@ -41,7 +47,7 @@ def track(
         unit: what is counted, such as "pairs".
         total: how many there will be; None when unknown.
     """
-    if console.is_terminal and not console.is_dumb_terminal:
+    if redraws(console):
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -64,7 +70,7 @@ def _plain(console: Console, title: str, unit: str, total: int | None) -> Callab
     def tell(done: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < _PLAIN_SECONDS:
+        if now - last < PLAIN_SECONDS:
             return
         last = now
         rate = done / (now - started)

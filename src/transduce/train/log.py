@@ -19,9 +19,9 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-__all__ = ["Display", "LiveDisplay", "PlainDisplay", "RunLog", "format_seconds", "make_display"]
+from transduce.progress import PLAIN_SECONDS, redraws
 
-_PLAIN_SECONDS = 10.0  # between two lines where no terminal redraws them
+__all__ = ["Display", "LiveDisplay", "PlainDisplay", "RunLog", "format_seconds", "make_display"]
 
 
 class Display(Protocol):
@@ -83,7 +83,7 @@ class PlainDisplay:
     def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
         """Training lines come at most every ten seconds, all others at once."""
         now = time.monotonic()
-        if kind == "train" and now - self._last < _PLAIN_SECONDS:
+        if kind == "train" and now - self._last < PLAIN_SECONDS:
             return
         self._last = now
         self.message(_sentence(kind, fields))
@@ -134,11 +134,7 @@ class LiveDisplay:
 
 def make_display(console: Console) -> Display:
     """The live display on a terminal, plain lines elsewhere."""
-    return (
-        LiveDisplay(console)
-        if console.is_terminal and not console.is_dumb_terminal
-        else PlainDisplay(console)
-    )
+    return LiveDisplay(console) if redraws(console) else PlainDisplay(console)
 
 
 def format_seconds(seconds: float) -> str:
