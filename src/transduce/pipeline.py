@@ -140,6 +140,7 @@ def _train(recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, con
     from transduce.train.log import make_display
     from transduce.train.loop import Trainer
     from transduce.train.memory import keep_freed_memory
+    from transduce.train.parallel import Workers, choose_num_workers
 
     keep_freed_memory()
     tokenizer = prepared.target_tokenizer
@@ -157,18 +158,19 @@ def _train(recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, con
             soft_wrap=True,
         )
     console.print(f"{model.num_parameters:,} parameters; run directory {run.path}", soft_wrap=True)
-    trainer = Trainer(
-        model,
-        prepared.train,
-        order,
-        ids,
-        recipe.train,
-        run.path,
-        validation=validation,
-        validator=_decoding_validator(recipe, prepared),
-        display=make_display(console),
-    )
-    return trainer.run()
+    with Workers(choose_num_workers(recipe.train.workers, recipe.batch.batch_tokens, device)) as workers:
+        return Trainer(
+            model,
+            prepared.train,
+            order,
+            ids,
+            recipe.train,
+            run.path,
+            validation=validation,
+            validator=_decoding_validator(recipe, prepared),
+            workers=workers,
+            display=make_display(console),
+        ).run()
 
 
 def _decoding_validator(recipe: Recipe, prepared: Prepared) -> Validator | None:

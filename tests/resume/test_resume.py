@@ -31,6 +31,7 @@ SETTINGS = [
     "train.log_every=4",
     "train.average_checkpoints=3",
     "train.accumulate=2",
+    "train.workers=2",
     "data.holdout_pairs=40",
 ]
 
@@ -100,12 +101,12 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
     class Killed(BaseException):
         pass
 
-    def dying(*arguments):
+    def dying(*arguments, **more):
         nonlocal steps
         steps += 1
         if steps == killed_at:
             raise Killed
-        return original(*arguments)
+        return original(*arguments, **more)
 
     monkeypatch.setattr(loop, "train_step", dying)
     with pytest.raises(Killed):
@@ -122,12 +123,12 @@ def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monk
     steps = 0
     original = loop.train_step
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **more):
         nonlocal steps
         steps += 1
         if steps == stopped_at:
             os.kill(os.getpid(), signal.SIGINT)
-        return original(*arguments)
+        return original(*arguments, **more)
 
     monkeypatch.setattr(loop, "train_step", interrupted)
     outcome = run(recipe(text), tmp_path / "run")

@@ -48,7 +48,7 @@ def test_small_tasks_are_learnt(tmp_path, task, norm):
     walk = order.walk(Position())
     for step in range(1, config.max_steps + 1):
         set_rate(optimizer, learning_rate(step, (step - 1) / config.max_steps, config, 64))
-        train_step(model, optimizer, [collate(store, next(walk)[0], IDS)], config)
+        train_step(model, optimizer, [collate(store, next(walk)[0], IDS)], config, step=step)
     held_out = examples(task, 200, 99)
     found = TorchEngine(model.eval(), IDS).search([s for s, _ in held_out], SearchConfig(beam_size=2))
     right = sum(list(best[0].ids) == list(target) for best, (_, target) in zip(found, held_out, strict=True))

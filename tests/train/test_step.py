@@ -82,7 +82,7 @@ def test_one_step_is_adam_after_clipping(store):
     batch = collate(store, np.arange(16), IDS)
     optimizer = make_optimizer(model, config)
     set_rate(optimizer, 1e-2)
-    result = train_step(model, optimizer, [batch], config)
+    result = train_step(model, optimizer, [batch], config, step=1)
 
     theirs = torch.optim.Adam(reference.parameters(), lr=1e-2, betas=(0.9, 0.98), eps=1e-3)
     logits = reference(batch.source, batch.target)
@@ -119,8 +119,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing(store):
     before = [p.detach().clone() for p in model.parameters()]
     batch = collate(store, np.arange(16), IDS)
     hook = model.encoder.layers[0].register_forward_hook(lambda module, inputs, output: output * float("nan"))
-    result = train_step(model, optimizer, [batch], config)
+    result = train_step(model, optimizer, [batch], config, step=1)
     hook.remove()
     assert result.skipped
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    assert not train_step(model, optimizer, [batch], config).skipped
+    assert not train_step(model, optimizer, [batch], config, step=1).skipped

@@ -7,6 +7,9 @@ elements are scaled by the reciprocal of the share really kept, so that the expe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,10 +17,22 @@ from jaxtyping import Float, Int16
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["Dropout"]
+__all__ = ["Dropout", "dropout_from"]
 
 _LEVELS = 1 << 16  # values of 16 random bits
 _LOWEST = -(1 << 15)  # the smallest of them, read as a signed number
+
+_generator: ContextVar[torch.Generator | None] = ContextVar("dropout generator", default=None)
+
+
+@contextmanager
+def dropout_from(generator: torch.Generator) -> Iterator[None]:
+    """Let dropout on the CPU draw from `generator`, in this thread; otherwise it is torch's own."""
+    token = _generator.set(generator)
+    try:
+        yield
+    finally:
+        _generator.reset(token)
 
 
 class Dropout(nn.Module):
@@ -64,7 +79,8 @@ class _BitDropout(torch.autograd.Function):
 
 
 def _random_bits(count: int) -> Int16[Tensor, " count"]:
-    """`count` uniform 16-bit numbers from torch's CPU generator."""
+    """`count` uniform 16-bit numbers."""
     # The explicit lower bound asks for all 64 bits: plain random_() leaves the sign bit zero.
-    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty((count + 3) // 4, dtype=torch.int64)
+    words.random_(-(2**63), None, generator=_generator.get())
     return words.view(torch.int16)[:count]

@@ -271,15 +271,11 @@ def _restore_optimizer(
 
 
 def _random_states() -> dict[str, Tensor]:
-    """The generators that training draws from."""
-    states = {"random/cpu": torch.get_rng_state()}
-    for index in range(torch.cuda.device_count()):
-        states[f"random/cuda{index}"] = torch.cuda.get_rng_state(index)
-    return states
+    """The generators that training draws from; on the CPU, dropout is drawn anew from seed and step."""
+    return {f"random/cuda{i}": torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
 
 
 def _restore_random_states(saved: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(saved["random/cpu"])
     for index in range(torch.cuda.device_count()):
         if f"random/cuda{index}" in saved:
             torch.cuda.set_rng_state(saved[f"random/cuda{index}"], index)

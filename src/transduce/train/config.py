@@ -31,6 +31,9 @@ class TrainConfig:
     """Training time, interruptions not counted; 0 means no limit."""
     accumulate: int = 1
     """Batches whose gradients are summed for one update."""
+    workers: int = 0
+    """Threads that share a batch, each computing a part of it on cores of its own; 0: one a core while
+    parts have 1,024 tokens. Another number draws other dropout."""
 
     learning_rate: float = 0.0
     """The peak rate; 0 means the paper's: (d_model · warmup_steps)^-0.5."""
@@ -74,6 +77,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not (self.max_steps or self.max_epochs or self.max_minutes):
             raise RecipeError("training needs an end: set one of max_steps, max_epochs, max_minutes")
+        if self.workers < 0:
+            raise RecipeError(f"workers must be at least 0 (0: one a core), got {self.workers}")
         if self.accumulate < 1 or self.checkpoint_every < 1 or self.log_every < 1:
             raise RecipeError("accumulate, checkpoint_every and log_every must be at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:

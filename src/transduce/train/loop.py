@@ -13,9 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import numpy as np
 
 from transduce.batch.collate import Batch, SpecialIds, collate
 from transduce.batch.order import BatchOrder, Position
@@ -36,6 +39,7 @@ from transduce.train.config import TrainConfig
 from transduce.train.log import Display, RunLog
 from transduce.train.memory import resident_bytes
 from transduce.train.optimizer import make_optimizer, set_rate
+from transduce.train.parallel import Workers
 from transduce.train.schedule import learning_rate
 from transduce.train.step import StepResult, train_step
 from transduce.train.validate import Validator, validate
@@ -70,6 +74,7 @@ class Trainer:
         *,
         validation: Sequence[Batch],
         validator: Validator | None,
+        workers: Workers,
         display: Display,
     ) -> None:
         """Prepare a run, or one that goes on.
@@ -83,12 +88,14 @@ class Trainer:
             directory: of the run; `checkpoints/`, `log.jsonl` and `tensorboard/` are kept there.
             validation: batches for the validation loss.
             validator: figures from real decoding; None for none.
+            workers: threads that share each batch.
             display: where progress is shown.
         """
         self.model = model
         self.config = config
         self._store, self._order, self._ids = store, order, ids
         self._validation, self._validator = validation, validator
+        self._workers = workers
         self._directory = directory
         self._checkpoints = directory / "checkpoints"
         self._display = display
@@ -140,7 +147,9 @@ class Trainer:
         state, started = self.state, time.monotonic()
         self._rate = learning_rate(state.step + 1, self._share_done(), self.config, self.model.config.d_model)
         set_rate(self._optimizer, self._rate)
-        result = train_step(self.model, self._optimizer, group, self.config)
+        result = train_step(
+            self.model, self._optimizer, group, self.config, step=state.step + 1, workers=self._workers
+        )
         self._grad_norm = result.grad_norm
         state.step += 1
         state.position = after
@@ -176,14 +185,17 @@ class Trainer:
             self._save()
 
     def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
-        """Groups of `accumulate` batches, each with the position after it."""
+        """The parts of `accumulate` batches, one for each worker, with the position after them."""
         device = self.model.source_embedding.weight.device
-        group: list[Batch] = []
-        for rows, after in self._order.walk(position):
-            group.append(collate(self._store, rows, self._ids).to(device))
-            if len(group) == self.config.accumulate:
-                yield group, after
-                group = []
+        walk = self._order.walk(position)
+        while True:
+            taken = list(islice(walk, self.config.accumulate))
+            parts = [
+                part
+                for rows, _ in taken
+                for part in np.array_split(rows, min(self._workers.num_workers, len(rows)))
+            ]
+            yield [collate(self._store, part, self._ids).to(device) for part in parts], taken[-1][1]
 
     def _reason_to_stop(self) -> str | None:
         """Why training is over, or None while it is not."""

@@ -10,12 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from transduce.batch.collate import Batch
+from transduce.model.dropout import dropout_from
 from transduce.model.transformer import Transformer
 from transduce.train.config import TrainConfig
 from transduce.train.loss import batch_loss
+from transduce.train.parallel import Workers
 
 __all__ = ["StepResult", "accumulate_gradients", "train_step"]
 
@@ -39,25 +43,70 @@ class StepResult:
 
 
 def accumulate_gradients(
-    model: Transformer, batches: Sequence[Batch], label_smoothing: float
+    model: Transformer,
+    batches: Sequence[Batch],
+    label_smoothing: float,
+    *,
+    draw: Sequence[int] = (0,),
+    workers: Workers | None = None,
 ) -> tuple[float, float]:
-    """Add d (Σ loss / Σ labels) to every `.grad`; return the sums of loss and NLL."""
+    """Set every `.grad` to d (Σ loss / Σ labels); return the sums of loss and NLL.
+
+    Args:
+        model: in training mode.
+        batches: parts of one update.
+        label_smoothing: ε.
+        draw: numbers that decide this update's dropout, together with a part's place.
+        workers: who computes the parts; without them, the calling thread.
+    """
     num_labels = sum(batch.num_target_tokens for batch in batches)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def part(place_and_batch: tuple[int, Batch]) -> tuple[tuple[Tensor, ...], float, float]:
+        place, batch = place_and_batch
+        with dropout_from(_generator(*draw, place)):
+            sums = batch_loss(model, batch.source, batch.target, batch.labels, label_smoothing)
+        # Not .backward(): the threads would add to one .grad in the order in which they happen to end.
+        grads = torch.autograd.grad(sums.loss / num_labels, parameters)
+        return grads, sums.loss.item(), sums.nll.item()
+
     loss = nll = 0.0
-    for batch in batches:
-        sums = batch_loss(model, batch.source, batch.target, batch.labels, label_smoothing)
-        (sums.loss / num_labels).backward()  # type: ignore[no-untyped-call]
-        loss += sums.loss.item()
-        nll += sums.nll.item()
+    total: tuple[Tensor, ...] | None = None
+    for grads, part_loss, part_nll in (workers or Workers()).map(part, enumerate(batches)):
+        if total is None:
+            total = grads
+        else:
+            torch._foreach_add_(total, grads)
+        loss += part_loss
+        nll += part_nll
+    assert total is not None, "an update needs at least one batch"
+    for parameter, grad in zip(parameters, total, strict=True):
+        parameter.grad = grad
     return loss, nll
 
 
 def train_step(
-    model: Transformer, optimizer: torch.optim.Optimizer, batches: Sequence[Batch], config: TrainConfig
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    batches: Sequence[Batch],
+    config: TrainConfig,
+    *,
+    step: int,
+    workers: Workers | None = None,
 ) -> StepResult:
-    """Gradients of all `batches`, clipped once, one update. A gradient that is not finite changes nothing."""
-    optimizer.zero_grad(set_to_none=True)
-    loss, nll = accumulate_gradients(model, batches, config.label_smoothing)
+    """Gradients of all `batches`, clipped once, one update. A gradient that is not finite changes nothing.
+
+    Args:
+        model: in training mode.
+        optimizer: over its parameters.
+        batches: parts of one update, of any sizes.
+        config: smoothing, clipping and the seed of dropout.
+        step: number of this update; with the seed and a batch's place it decides what is dropped.
+        workers: who computes the batches; without them, the calling thread.
+    """
+    loss, nll = accumulate_gradients(
+        model, batches, config.label_smoothing, draw=(config.seed, step), workers=workers
+    )
     limit = config.clip_norm or math.inf
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
     finite = math.isfinite(grad_norm)
@@ -72,3 +121,8 @@ def train_step(
         grad_norm=grad_norm,
         skipped=not finite,
     )
+
+
+def _generator(*numbers: int) -> torch.Generator:
+    """Random numbers that depend on nothing but `numbers` (torch alone would use 32 bits of a seed)."""
+    return torch.Generator().manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
