@@ -98,6 +98,12 @@ class Recipe:
                 f"batch.max_len ({self.batch.max_len}) is larger than model.max_len ({self.model.max_len}), "
                 f"beyond which there are no learned positions: raise model.max_len"
             )
+        model = self.model
+        if self.train.r_drop and not (model.dropout or model.attention_dropout or model.activation_dropout):
+            raise RecipeError(
+                f"train.r_drop ({self.train.r_drop}) compares two passes with different dropout, and there "
+                f"is no dropout: set model.dropout, or train.r_drop = 0"
+            )
         if self.model.tie == "all" and not self.tokenizer.joint:
             raise RecipeError(
                 "model.tie = 'all' shares one embedding between both languages, which needs "

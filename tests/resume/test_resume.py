@@ -141,6 +141,29 @@ def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monk
     ]
 
 
+def test_a_killed_run_with_r_drop_too(text, tmp_path, monkeypatch):
+    """Both passes draw their dropout from what the checkpoint holds."""
+    short = recipe(
+        text, "train.r_drop=2.0", "train.max_steps=8", "train.average=none", "data.holdout_pairs=10"
+    )
+    run(short, tmp_path / "whole")
+    original = loop.train_step
+    left = iter(range(7))
+
+    def dying(*arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(loop, "train_step", dying)
+    with pytest.raises(KeyboardInterrupt):
+        run(short, tmp_path / "run")
+    monkeypatch.setattr(loop, "train_step", original)
+    assert run(short, tmp_path / "run").finished
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+    assert events(tmp_path / "run") == events(tmp_path / "whole")
+
+
 def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
     before = contents(undisturbed)
     assert run(recipe(text), undisturbed) is None

@@ -54,6 +54,9 @@ class TrainConfig:
     """Longest gradient (Euclidean norm over all parameters); 0 means any."""
     label_smoothing: float = 0.1
     """Share of the truth that is spread evenly over all vocab classes (section 5.4)."""
+    r_drop: float = 0.0
+    """R-Drop's α (its paper: 5 for translation): every batch runs twice, with different dropout, and
+    both predictions are drawn together; an update costs about twice as much. 0 is off."""
 
     validate_every: int = 1000
     """Updates between two validations; 0 means only at the end."""
@@ -83,6 +86,8 @@ class TrainConfig:
             raise RecipeError("accumulate, checkpoint_every and log_every must be at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
             raise RecipeError(f"label_smoothing must be at least 0 and below 1, got {self.label_smoothing}")
+        if self.r_drop < 0.0:
+            raise RecipeError(f"r_drop must not be negative, got {self.r_drop}")
         if self.average != "none" and not 1 <= self.average_checkpoints <= self.keep_checkpoints:
             raise RecipeError(
                 f"average_checkpoints ({self.average_checkpoints}) must lie between 1 and keep_checkpoints "

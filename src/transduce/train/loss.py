@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.model.transformer import Transformer
+from transduce.train.r_drop import r_drop_sums
 
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
 
@@ -43,6 +44,7 @@ def batch_loss(
     target: Int[Tensor, "batch tgt_len"],
     labels: Int[Tensor, "batch tgt_len"],
     label_smoothing: float,
+    r_drop: float = 0.0,
 ) -> LossSums:
     """Run the model with teacher forcing and sum the loss over the real labels.
 
@@ -52,13 +54,19 @@ def batch_loss(
         target: decoder input, one place behind the labels.
         labels: ids to predict; the model's pad_id counts nowhere.
         label_smoothing: ε.
+        r_drop: α of `r_drop.py`; above 0 the model runs every row twice, with dropout of its own.
     """
-    states = model.decode(target, model.encode(source))  # (batch, tgt_len, d_model)
+    if r_drop:
+        source, target = source.repeat(2, 1), target.repeat(2, 1)
+    states = model.decode(target, model.encode(source)).flatten(0, 1)  # (batch · tgt_len, d_model)
     real = (labels != model.config.pad_id).flatten().nonzero()[:, 0]  # (tokens,)
-    states = states.flatten(0, 1).index_select(0, real)  # (tokens, d_model)
-    return smoothed_loss(
-        states, model.output.weight, model.output.bias, labels.flatten()[real], label_smoothing
-    )
+    real_labels = labels.flatten()[real]
+    weight, bias = model.output.weight, model.output.bias
+    if r_drop:
+        both = states.index_select(0, torch.cat([real, real + labels.numel()]))  # (2 · tokens, d_model)
+        return LossSums(*r_drop_sums(both, weight, bias, real_labels, label_smoothing, r_drop, _CHUNK_CELLS))
+    states = states.index_select(0, real)  # (tokens, d_model)
+    return smoothed_loss(states, weight, bias, real_labels, label_smoothing)
 
 
 def smoothed_loss(

@@ -46,6 +46,7 @@ def accumulate_gradients(
     model: Transformer,
     batches: Sequence[Batch],
     label_smoothing: float,
+    r_drop: float = 0.0,
     *,
     draw: Sequence[int] = (0,),
     workers: Workers | None = None,
@@ -56,6 +57,7 @@ def accumulate_gradients(
         model: in training mode.
         batches: parts of one update.
         label_smoothing: ε.
+        r_drop: α of R-Drop; 0 is off.
         draw: numbers that decide this update's dropout, together with a part's place.
         workers: who computes the parts; without them, the calling thread.
     """
@@ -65,7 +67,7 @@ def accumulate_gradients(
     def part(place_and_batch: tuple[int, Batch]) -> tuple[tuple[Tensor, ...], float, float]:
         place, batch = place_and_batch
         with dropout_from(_generator(*draw, place)):
-            sums = batch_loss(model, batch.source, batch.target, batch.labels, label_smoothing)
+            sums = batch_loss(model, batch.source, batch.target, batch.labels, label_smoothing, r_drop)
         # Not .backward(): the threads would add to one .grad in the order in which they happen to end.
         grads = torch.autograd.grad(sums.loss / num_labels, parameters)
         return grads, sums.loss.item(), sums.nll.item()
@@ -105,7 +107,7 @@ def train_step(
         workers: who computes the batches; without them, the calling thread.
     """
     loss, nll = accumulate_gradients(
-        model, batches, config.label_smoothing, draw=(config.seed, step), workers=workers
+        model, batches, config.label_smoothing, config.r_drop, draw=(config.seed, step), workers=workers
     )
     limit = config.clip_norm or math.inf
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
