@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from digits import TINY_SETTINGS, digit_pairs
+from transduce.batch.order import BatchOrder, Position
+from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
@@ -141,19 +144,27 @@ def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monk
     ]
 
 
-def test_a_killed_run_with_r_drop_too(text, tmp_path, monkeypatch):
-    """Both passes draw their dropout from what the checkpoint holds."""
-    short = recipe(
-        text, "train.r_drop=2.0", "train.max_steps=8", "train.average=none", "data.holdout_pairs=10"
-    )
-    run(short, tmp_path / "whole")
+def test_a_killed_run_with_r_drop_and_growing_batches_too(text, tmp_path, monkeypatch):
+    """Dropout of both passes and the number of batches of an update follow from the checkpoint."""
+    changes = [
+        "train.max_steps=8",
+        "train.average=none",
+        "train.validate_sentences=0",
+        "data.holdout_pairs=5",
+    ]
+    short = recipe(text, "train.r_drop=2.0", "train.accumulate_final=4", *changes)
+    whole = run(short, tmp_path / "whole")
+    order = BatchOrder(TokenStore(tmp_path / "whole/store/train"), short.batch, short.train.seed)
+    num_walked = sum([2, 2, 2, 3, 3, 3, 4, 4])
+    assert whole.state.position == list(islice(order.walk(Position()), num_walked))[-1][1]
+
     original = loop.train_step
     left = iter(range(7))
 
-    def dying(*arguments):
+    def dying(*arguments, **named):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return original(*arguments)
+        return original(*arguments, **named)
 
     monkeypatch.setattr(loop, "train_step", dying)
     with pytest.raises(KeyboardInterrupt):

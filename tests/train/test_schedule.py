@@ -6,7 +6,7 @@ import pytest
 
 from transduce.errors import RecipeError
 from transduce.train.config import TrainConfig
-from transduce.train.schedule import learning_rate, peak_rate
+from transduce.train.schedule import learning_rate, num_batches, peak_rate
 
 
 @pytest.mark.parametrize("step", [1, 100, 3999, 4000, 4001, 100_000])
@@ -49,3 +49,17 @@ def test_what_cannot_be_followed_is_refused():
         TrainConfig(average_checkpoints=9)
     with pytest.raises(RecipeError, match="needs warmup_steps"):
         TrainConfig(warmup_steps=0)
+
+
+def test_batches_grow_by_one_each_for_an_equal_share_of_the_run():
+    config = TrainConfig(accumulate=2, accumulate_final=4)
+    assert [num_batches(step / 6, config) for step in range(7)] == [2, 2, 3, 3, 4, 4, 4]
+
+
+def test_batches_stay_unless_told_to_grow():
+    assert {num_batches(step / 6, TrainConfig(accumulate=3)) for step in range(7)} == {3}
+
+
+def test_batches_that_would_shrink_are_refused():
+    with pytest.raises(RecipeError, match=r"accumulate_final \(2\) is smaller than accumulate \(3\)"):
+        TrainConfig(accumulate=3, accumulate_final=2)

@@ -31,6 +31,9 @@ class TrainConfig:
     """Training time, interruptions not counted; 0 means no limit."""
     accumulate: int = 1
     """Batches whose gradients are summed for one update."""
+    accumulate_final: int = 0
+    """What `accumulate` has grown to at the end, one batch more at a time, by the share of the run
+    that is done (steps, epochs or minutes, as in `schedule`); 0 means it stays."""
     workers: int = 0
     """Threads that share a batch, each computing a part of it on cores of its own; 0: one a core while
     parts have 1,024 tokens. Another number draws other dropout."""
@@ -84,6 +87,11 @@ class TrainConfig:
             raise RecipeError(f"workers must be at least 0 (0: one a core), got {self.workers}")
         if self.accumulate < 1 or self.checkpoint_every < 1 or self.log_every < 1:
             raise RecipeError("accumulate, checkpoint_every and log_every must be at least 1")
+        if self.accumulate_final and self.accumulate_final < self.accumulate:
+            raise RecipeError(
+                f"accumulate_final ({self.accumulate_final}) is smaller than accumulate ({self.accumulate}): "
+                f"batches only grow; raise it, or set 0 to leave it off"
+            )
         if not 0.0 <= self.label_smoothing < 1.0:
             raise RecipeError(f"label_smoothing must be at least 0 and below 1, got {self.label_smoothing}")
         if self.r_drop < 0.0:

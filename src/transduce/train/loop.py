@@ -40,7 +40,7 @@ from transduce.train.log import Display, RunLog
 from transduce.train.memory import resident_bytes
 from transduce.train.optimizer import make_optimizer, set_rate
 from transduce.train.parallel import Workers
-from transduce.train.schedule import learning_rate
+from transduce.train.schedule import learning_rate, num_batches
 from transduce.train.step import StepResult, train_step
 from transduce.train.validate import Validator, validate
 
@@ -185,11 +185,11 @@ class Trainer:
             self._save()
 
     def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
-        """The parts of `accumulate` batches, one for each worker, with the position after them."""
+        """The parts of an update's batches, one for each worker, with the position after them."""
         device = self.model.source_embedding.weight.device
         walk = self._order.walk(position)
         while True:
-            taken = list(islice(walk, self.config.accumulate))
+            taken = list(islice(walk, num_batches(self._share_done(), self.config)))
             parts = [
                 part
                 for rows, _ in taken
