@@ -28,11 +28,14 @@ def make_store(directory, lengths, copies=1):
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60),
     st.integers(24, 90),
     st.integers(0, 3),
+    st.integers(0, 3),
 )
-def test_every_pair_once_and_no_batch_over_budget(tmp_path_factory, lengths, budget, epoch):
+def test_every_pair_once_and_no_batch_over_budget(tmp_path_factory, lengths, budget, epoch, curriculum):
     store = make_store(tmp_path_factory.mktemp("o") / "s", [(1, 1), *lengths])
     lengths = [(1, 1), *lengths]
-    order = BatchOrder(store, BatchConfig(batch_tokens=budget, max_len=24), seed=3)
+    order = BatchOrder(
+        store, BatchConfig(batch_tokens=budget, max_len=24, curriculum_epochs=curriculum), seed=3
+    )
     batches = order.epoch(epoch)
     kept = [i for i, (s, t) in enumerate(lengths) if max(s, t) + 1 <= 24]
     assert order.num_too_long == len(lengths) - len(kept)
@@ -68,6 +71,30 @@ def test_order_is_the_same_on_every_machine(tmp_path):
 
 
 GOLDEN_ORDER = [[5, 1], [3], [4], [2, 0]]
+
+
+def test_a_curriculum_begins_with_short_batches_and_ends_shuffled_as_ever(tmp_path):
+    store = make_store(tmp_path / "s", [(i % 40, i % 40) for i in range(2000)])
+
+    def epoch(number, curriculum):
+        config = BatchConfig(batch_tokens=60, max_len=50, curriculum_epochs=curriculum)
+        return [batch.tolist() for batch in BatchOrder(store, config, 1).epoch(number)]
+
+    def sortedness(number):
+        """Correlation of a batch's place with its length: 1 is sorted, 0 shuffled."""
+        lengths = [store.lengths("target")[batch[0]] for batch in epoch(number, 2)]
+        return np.corrcoef(np.arange(len(lengths)), lengths)[0, 1]
+
+    assert epoch(0, 2) == epoch(0, 2)
+    assert sorted(epoch(0, 2)) == sorted(epoch(0, 0))  # the same batches, in another order
+    assert 0.99 > sortedness(0) > 0.8 > sortedness(1) > 0.3
+    assert abs(sortedness(2)) < 0.1
+    assert epoch(2, 2) == epoch(2, 0)
+
+
+def test_a_negative_curriculum_is_refused():
+    with pytest.raises(RecipeError, match=r"batch\.curriculum_epochs must not be negative, got -1"):
+        BatchConfig(curriculum_epochs=-1)
 
 
 def test_walk_goes_on_from_any_position(tmp_path):

@@ -21,12 +21,16 @@ class BatchConfig:
     """Cells of a batch on its larger side, padding counted: rows · longest row."""
     max_len: int = 256
     """Longest source or target, in tokens with the end symbol; longer pairs are dropped and counted."""
+    curriculum_epochs: int = 0
+    """Epochs in which short batches tend to come first, less so each epoch; 0 is off."""
 
     def __post_init__(self) -> None:
         if self.max_len < 2:
             raise RecipeError(
                 f"batch.max_len must be at least 2 (a token and the end symbol), got {self.max_len}"
             )
+        if self.curriculum_epochs < 0:
+            raise RecipeError(f"batch.curriculum_epochs must not be negative, got {self.curriculum_epochs}")
         if self.batch_tokens < self.max_len:
             raise RecipeError(
                 f"batch.batch_tokens ({self.batch_tokens}) is smaller than batch.max_len ({self.max_len}): "

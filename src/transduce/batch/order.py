@@ -5,7 +5,8 @@ So training can stop and go on anywhere: `Position` is all there is to remember.
 Pairs are sorted by target length and, within one target length, by source length, forwards and
 backwards in turn, so that neighbours have similar lengths on both sides even where the target
 length changes; the sorted list is cut into batches of at most `batch_tokens` cells on the larger
-side, and the batches are shuffled. Pairs of equal lengths change places every epoch.
+side, and the batches are shuffled. Pairs of equal lengths change places every epoch. In the first
+`curriculum_epochs` the batches are shuffled in part only: short ones tend to come first.
 """
 
 from __future__ import annotations
@@ -58,7 +59,21 @@ class BatchOrder:
         rows = rows[_sorted_by_length(source_lengths[rows], target_lengths[rows])]
         widths = np.maximum(source_lengths[rows], target_lengths[rows])
         batches = _cut(rows + copy * len(self._store), widths, self._config.batch_tokens)
-        return [batches[i] for i in rng.permutation(len(batches))]
+        return [batches[i] for i in self._shuffled(len(batches), epoch, rng)]
+
+    def _shuffled(self, count: int, epoch: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The order of an epoch's batches, which come sorted by length.
+
+        In a curriculum of N epochs, epoch e = 0, 1, … orders by (1 - w) · length rank + w · chance, both
+        from 0 to 1, with w = (e + 1) / (N + 1): never quite sorted, for the last update before a
+        validation would else be of the longest pairs only, and ever less (as in Platanios et al. 2019, arXiv
+        1903.09848, where the share of the text that is used grows).
+        """
+        if epoch >= self._config.curriculum_epochs:
+            return rng.permutation(count)
+        chance = (epoch + 1) / (self._config.curriculum_epochs + 1)
+        rank = np.arange(count) / count
+        return np.argsort((1 - chance) * rank + chance * rng.random(count), kind="stable")
 
     def walk(self, position: Position) -> Iterator[tuple[NDArray[np.int64], Position]]:
         """Batches from `position` on, without end, each with the position that follows it."""
