@@ -168,6 +168,8 @@ def _fingerprint(recipe: Recipe, cleaned: CleanCorpus) -> str:
         repr(asdict(recipe.tokenizer)),
         repr((data.sampling_alpha, data.sampling_copies)),
     ]
+    if data.sampling_side != "both":
+        parts.append(f"sampled side {data.sampling_side}")
     if data.valid_source:
         parts.append(_open(data.valid_source, data.valid_target, recipe).fingerprint())
     else:
@@ -251,6 +253,7 @@ def _store_text(
     """Encode the training pairs into the token store, every sampled copy of them."""
     source, target = load_tokenizers(run.text)
     alpha = recipe.data.sampling_alpha
+    target_alpha = alpha if recipe.data.sampling_side == "both" else 0.0
     copies = recipe.data.sampling_copies if alpha else 1
 
     def pairs() -> Iterator[Pair]:
@@ -260,7 +263,12 @@ def _store_text(
         done = 0
         for copy in range(copies):
             for group in _groups(pairs(), _ENCODE_PAIRS):
-                yield from _encode(group, source, target, alpha, copy)
+                seeds = [pair.line * 1_000_003 + copy for pair in group]
+                yield from zip(
+                    _encode(source, [pair.source for pair in group], alpha, seeds),
+                    _encode(target, [pair.target for pair in group], target_alpha, [s + 1 for s in seeds]),
+                    strict=True,
+                )
                 done += len(group)
                 tell(done)
 
@@ -274,23 +282,14 @@ def _store_text(
         )
 
 
-def _encode(
-    group: list[Pair], source: Tokenizer, target: Tokenizer, alpha: float, copy: int
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Ids of a group of pairs; with `alpha`, one of their other segmentations for each copy."""
+def _encode(tokenizer: Tokenizer, texts: list[str], alpha: float, seeds: list[int]) -> list[list[int]]:
+    """Ids of each text; with `alpha`, of the other segmentation that its seed draws."""
     if not alpha:
-        yield from zip(
-            source.encode_batch([pair.source for pair in group], num_threads=_ENCODE_THREADS),
-            target.encode_batch([pair.target for pair in group], num_threads=_ENCODE_THREADS),
-            strict=True,
-        )
-        return
-    for pair in group:
-        seed = pair.line * 1_000_003 + copy
-        yield (
-            source.encode_sampled(pair.source, alpha=alpha, seed=seed),
-            target.encode_sampled(pair.target, alpha=alpha, seed=seed + 1),
-        )
+        return tokenizer.encode_batch(texts, num_threads=_ENCODE_THREADS)
+    return [
+        tokenizer.encode_sampled(text, alpha=alpha, seed=seed)
+        for text, seed in zip(texts, seeds, strict=True)
+    ]
 
 
 def _store_validation(run: Run, fingerprint: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
@@ -70,6 +70,9 @@ class DataConfig:
     """Subword sampling: BPE-dropout's share of merges left out, or unigram's smoothing; 0 is off."""
     sampling_copies: int = 8
     """With sampling: differently sampled copies of the text in the store; epochs take turns."""
+    sampling_side: Literal["both", "source"] = "both"
+    """With sampling: which side has other segmentations; `source` leaves the targets as they are at
+    translation time."""
     tokenized: bool = False
     """The text is tokenised already (`it 's .`): BLEU then takes its words as they stand."""
 
