@@ -95,9 +95,8 @@ def undisturbed(text, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("killed_at", [1, 5, 9, 13, 24])
-def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, killed_at):
-    """Killed in the middle of an update, whatever had been logged since the last checkpoint."""
+def run_and_kill(monkeypatch, recipe, path, step):
+    """Run until update `step` and die in the middle of it."""
     steps = 0
     original = loop.train_step
 
@@ -107,17 +106,39 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
     def dying(*arguments, **more):
         nonlocal steps
         steps += 1
-        if steps == killed_at:
+        if steps == step:
             raise Killed
         return original(*arguments, **more)
 
     monkeypatch.setattr(loop, "train_step", dying)
     with pytest.raises(Killed):
-        run(recipe(text), tmp_path / "run")
+        run(recipe, path)
     monkeypatch.setattr(loop, "train_step", original)
+
+
+@pytest.mark.parametrize("killed_at", [1, 5, 9, 13, 24])
+def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, killed_at):
+    """Killed in the middle of an update, whatever had been logged since the last checkpoint."""
+    run_and_kill(monkeypatch, recipe(text), tmp_path / "run", killed_at)
     assert run(recipe(text), tmp_path / "run").finished
     assert contents(tmp_path / "run") == contents(undisturbed)
     assert events(tmp_path / "run") == events(undisturbed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["train.optimizer=muon", "train.weight_decay=0.1", "train.adam_rate_factor=0.5"],
+    ],
+)
+def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, monkeypatch, changes):
+    """State that only some settings have is in the checkpoint as well."""
+    settings = recipe(text, *changes)
+    assert run(settings, tmp_path / "whole").finished
+    run_and_kill(monkeypatch, settings, tmp_path / "killed", 13)
+    assert run(settings, tmp_path / "killed").finished
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert events(tmp_path / "killed") == events(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("stopped_at", [3, 10, 22])

@@ -7,8 +7,9 @@ from typing import Literal
 
 from transduce.errors import RecipeError
 
-__all__ = ["AverageOf", "ScheduleKind", "TrainConfig"]
+__all__ = ["AverageOf", "OptimizerKind", "ScheduleKind", "TrainConfig"]
 
+OptimizerKind = Literal["adam", "muon"]
 ScheduleKind = Literal["inverse_sqrt", "linear", "cosine", "constant"]
 AverageOf = Literal["last", "best", "none"]
 
@@ -45,12 +46,22 @@ class TrainConfig:
     schedule: ScheduleKind = "inverse_sqrt"
     """After warm-up: `inverse_sqrt` (the paper, eq. 3), `linear` or `cosine` down to 0 at the
     first limit (steps, epochs or minutes), `constant`."""
+    optimizer: OptimizerKind = "adam"
+    """`adam` (section 5.3), or `muon` for the projection matrices and Adam for the rest."""
     adam_beta_1: float = 0.9
     """Decay of the mean of gradients."""
     adam_beta_2: float = 0.98
     """Decay of the mean of their squares."""
     adam_epsilon: float = 1e-9
     """Added to the root of the latter."""
+    adam_rate_factor: float = 1.0
+    """With `muon`: the rate of what stays Adam's (embeddings, positions, biases, norms), as a share of
+    the matrices' rate."""
+    muon_momentum: float = 0.95
+    """Decay of the mean of gradients that Muon turns into an update (Nesterov's form)."""
+    muon_scale: float = 0.2
+    """Size of Muon's updates: about the root mean square of a matrix's update at a rate of 1; at 0.2
+    Adam's learning rates fit (Liu et al., 2025)."""
     weight_decay: float = 0.0
     """Decoupled decay of the projection matrices (AdamW); embeddings, biases and norms have none."""
     clip_norm: float = 1.0
@@ -96,6 +107,13 @@ class TrainConfig:
             raise RecipeError(f"label_smoothing must be at least 0 and below 1, got {self.label_smoothing}")
         if self.r_drop < 0.0:
             raise RecipeError(f"r_drop must not be negative, got {self.r_drop}")
+        if not 0.0 <= self.muon_momentum < 1.0:
+            raise RecipeError(f"muon_momentum must be at least 0 and below 1, got {self.muon_momentum}")
+        if not (self.muon_scale > 0.0 and self.adam_rate_factor > 0.0):
+            raise RecipeError(
+                f"muon_scale ({self.muon_scale}) and adam_rate_factor ({self.adam_rate_factor}) must be "
+                f"above 0: they are factors of the learning rate"
+            )
         if self.average != "none" and not 1 <= self.average_checkpoints <= self.keep_checkpoints:
             raise RecipeError(
                 f"average_checkpoints ({self.average_checkpoints}) must lie between 1 and keep_checkpoints "
