@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["made_with", "model_card"]
 
+_AVERAGES = {
+    "last": "mean of the checkpoints of steps",
+    "best": "mean of the checkpoints of steps",
+    "ema": "moving average of the weights at step",
+    "none": "of the checkpoint of step",
+}
 _PACKAGES = ("torch", "sentencepiece", "numpy", "sacrebleu", "safetensors")
 
 
@@ -47,7 +53,7 @@ def model_card(
         num_parameters: trained numbers, a tied matrix counted once.
         facts: sentences about the text.
         outcome: how training ended.
-        averaged_steps: which checkpoints the weights are the mean of.
+        averaged_steps: which checkpoints the weights come from.
         scores: of the finished model, on the validation text.
     """
     model, state, data = recipe.model, outcome.state, recipe.data
@@ -74,7 +80,7 @@ def model_card(
         "",
         f"- ended: {outcome.reason}",
         f"- {state.step:,} updates, {tokens:,} source and target tokens, {format_seconds(state.seconds)}",
-        f"- weights: mean of the checkpoints of steps {', '.join(averaged_steps)}",
+        f"- weights: {_AVERAGES[recipe.train.average]} {', '.join(averaged_steps)}",
         f"- made with {versions}",
         "",
         "## Scores on the validation text",

@@ -205,11 +205,11 @@ def _scoring(recipe: Recipe) -> dict[str, Any]:
 def finish(
     recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, outcome: Outcome, console: Console
 ) -> Scores:
-    """Average checkpoints, score the result with the recipe's search, write the model directory."""
-    from transduce.train.checkpoint import average_checkpoints, choose_checkpoints, step_of
+    """Average, score the result with the recipe's search, write the model directory."""
+    from transduce.train.checkpoint import choose_checkpoints, finished_weights, step_of
 
     chosen = choose_checkpoints(run.checkpoints, recipe.train, outcome.state)
-    model.load_tensors(average_checkpoints(chosen))
+    model.load_tensors(finished_weights(chosen, recipe.train))
     model.eval()
     translator = Translator.over_torch(model, recipe, prepared.source_tokenizer, prepared.target_tokenizer)
     texts = translate_all(translator, prepared.valid_source, console)

@@ -129,6 +129,7 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
     "changes",
     [
         ["train.optimizer=muon", "train.weight_decay=0.1", "train.adam_rate_factor=0.5"],
+        ["train.average=ema", "train.ema_decay=0.8"],
     ],
 )
 def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, monkeypatch, changes):

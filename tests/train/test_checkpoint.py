@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 from transduce.errors import CheckpointError, ModelError
 from transduce.model import Transformer, TransformerConfig
+from transduce.train.average import MovingAverage
 from transduce.train.checkpoint import (
     RunState,
     average_checkpoints,
@@ -55,12 +56,15 @@ def test_tied_matrices_are_saved_once(tmp_path):
     assert [n for n in names if "embedding" in n or n.startswith("output")] == ["source_embedding.weight"]
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"])
+@pytest.mark.parametrize(
+    "file",
+    ["model.safetensors", "average.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"],
+)
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
 def test_a_damaged_checkpoint_is_passed_over_and_named(tmp_path, file, damage):
     model, optimizer = make()
     good = save_checkpoint(tmp_path, model, optimizer, RunState(step=1))
-    bad = save_checkpoint(tmp_path, model, optimizer, RunState(step=2))
+    bad = save_checkpoint(tmp_path, model, optimizer, RunState(step=2), MovingAverage(model, 0.9))
     content = bytearray((bad / file).read_bytes())
     if damage == "gone":
         (bad / file).unlink()

@@ -2,9 +2,10 @@
 
     checkpoints/step-00001200/
         model.safetensors       every parameter once
+        average.safetensors     their moving average, with `train.average = "ema"`
         optimizer.safetensors   Adam's moments, and the random generators' states
         state.json              step, data position, best score, … (`RunState`)
-        SHA256SUMS              of the three, in the form of `sha256sum -c`
+        SHA256SUMS              of all these, in the form of `sha256sum -c`
 
 The newest checkpoint whose sums agree is the one a run goes on from; a damaged one is passed over
 and named. Everything that decides the next update is here, so that a continued run repeats the
@@ -29,6 +30,7 @@ from transduce.batch.order import Position
 from transduce.errors import CheckpointError
 from transduce.files import atomic_directory, file_sha256
 from transduce.model.transformer import Transformer
+from transduce.train.average import MovingAverage
 from transduce.train.config import TrainConfig
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "average_checkpoints",
     "best_checkpoints",
     "choose_checkpoints",
+    "finished_weights",
     "list_checkpoints",
     "load_checkpoint",
     "newest_good_checkpoint",
@@ -47,6 +50,7 @@ __all__ = [
 
 _NAME = re.compile(r"step-(\d{8,})")
 _FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+_AVERAGE = "average.safetensors"
 
 
 @dataclass(kw_only=True)
@@ -90,7 +94,11 @@ class RunState:
 
 
 def save_checkpoint(
-    directory: Path, model: Transformer, optimizer: torch.optim.Optimizer, state: RunState
+    directory: Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    state: RunState,
+    average: MovingAverage | None = None,
 ) -> Path:
     """Write `step-N` under `directory`, atomically; return its path.
 
@@ -103,11 +111,13 @@ def save_checkpoint(
         "optimizer.safetensors": save(_optimizer_tensors(model, optimizer) | _random_states()),
         "state.json": json.dumps(asdict(state), indent=2).encode() + b"\n",
     }
+    if average is not None:
+        contents[_AVERAGE] = save({n: t.contiguous() for n, t in average.tensors().items()})
     try:
         with atomic_directory(path) as temporary:
             for name, content in contents.items():
                 (temporary / name).write_bytes(content)
-            sums = "".join(f"{file_sha256(temporary / name)}  {name}\n" for name in _FILES)
+            sums = "".join(f"{file_sha256(temporary / name)}  {name}\n" for name in contents)
             (temporary / "SHA256SUMS").write_text(sums, encoding="ascii")
     except OSError as error:
         raise CheckpointError(
@@ -117,8 +127,15 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> RunState:
-    """Put model, optimizer and random generators back as they were saved.
+def load_checkpoint(
+    path: Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    average: MovingAverage | None = None,
+) -> RunState:
+    """Put model, optimizer, average and random generators back as they were saved.
+
+    An average that was not saved (`train.average` was another then) begins with the weights.
 
     Raises:
         ModelError: the weights belong to another configuration.
@@ -127,6 +144,8 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     try:
         model.load_tensors(load_file(path / "model.safetensors"))
         saved = load_file(path / "optimizer.safetensors")
+        if average is not None:
+            average.restart(load_file(path / _AVERAGE) if (path / _AVERAGE).exists() else None)
         state = _read_state(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
@@ -176,14 +195,22 @@ def prune_checkpoints(directory: Path, keep: int, every: int, keep_steps: Sequen
 
 
 def choose_checkpoints(directory: Path, config: TrainConfig, state: RunState) -> list[Path]:
-    """The checkpoints that `train.average` asks for, oldest first; for `none`, the best one.
+    """The checkpoints that `train.average` asks for, oldest first; for `ema` and `none`, the best one.
 
     Without validated checkpoints, best means newest.
+
+    Raises:
+        CheckpointError: no checkpoint holds the moving average that is asked for.
     """
-    paths = list_checkpoints(directory)
+    paths = _candidates(directory, config)
+    if config.average == "ema" and not paths:
+        raise CheckpointError(
+            f"no checkpoint in {directory} holds a moving average, since train.average was another when "
+            f'they were made: raise train.max_steps to train on with "ema", or choose last, best or none'
+        )
     best = best_checkpoints(directory, config, state)
     if config.average == "last" or not best:
-        return paths[-config.average_checkpoints if config.average != "none" else -1 :]
+        return paths[-config.average_checkpoints if config.average in ("last", "best") else -1 :]
     return sorted(best, key=step_of)
 
 
@@ -193,11 +220,30 @@ def best_checkpoints(directory: Path, config: TrainConfig, state: RunState) -> l
     As many as `average = best` wants; else one.
     """
     count = config.average_checkpoints if config.average == "best" else 1
-    scored = [path for path in list_checkpoints(directory) if str(step_of(path)) in state.scores]
+    scored = [path for path in _candidates(directory, config) if str(step_of(path)) in state.scores]
     return sorted(scored, key=lambda path: -state.scores[str(step_of(path))])[:count]
 
 
-def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
+def _candidates(directory: Path, config: TrainConfig) -> list[Path]:
+    """The checkpoints that the finished model can come from, oldest first."""
+    paths = list_checkpoints(directory)
+    return [path for path in paths if config.average != "ema" or (path / _AVERAGE).exists()]
+
+
+def finished_weights(paths: Sequence[Path], config: TrainConfig) -> dict[str, Tensor]:
+    """What the finished model is made of: the mean of checkpoints, or the moving average in one.
+
+    Args:
+        paths: from `choose_checkpoints`.
+        config: the same.
+
+    Raises:
+        CheckpointError: as `average_checkpoints`.
+    """
+    return average_checkpoints(paths, _AVERAGE if config.average == "ema" else "model.safetensors")
+
+
+def average_checkpoints(paths: Sequence[Path], file: str = "model.safetensors") -> dict[str, Tensor]:
     """The mean of the weights of several checkpoints, summed in float64 (paper, section 6.1; TRAPS 31).
 
     Raises:
@@ -207,7 +253,7 @@ def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
         raise CheckpointError("there is no checkpoint to average")
     sums: dict[str, Tensor] = {}
     for path in paths:
-        tensors = load_file(path / "model.safetensors")
+        tensors = load_file(path / file)
         if sums and _shapes(sums) != _shapes(tensors):
             raise CheckpointError(f"{path} has other weights than {paths[0]}: they cannot be averaged")
         for name, tensor in tensors.items():
@@ -237,7 +283,7 @@ def _damage(path: Path) -> str | None:
     try:
         lines = (path / "SHA256SUMS").read_text(encoding="ascii").splitlines()
         sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-        for name in _FILES:
+        for name in sorted({*_FILES, *sums}):
             if sums.get(name) != file_sha256(path / name):
                 return f"{name} does not match its checksum"
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ __all__ = ["AverageOf", "OptimizerKind", "ScheduleKind", "TrainConfig"]
 
 OptimizerKind = Literal["adam", "muon"]
 ScheduleKind = Literal["inverse_sqrt", "linear", "cosine", "constant"]
-AverageOf = Literal["last", "best", "none"]
+AverageOf = Literal["last", "best", "ema", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +85,13 @@ class TrainConfig:
     keep_checkpoints: int = 5
     """Newest checkpoints kept (the best one is kept as well)."""
     average: AverageOf = "last"
-    """Whether the finished model is the mean of the `last` or the `best` checkpoints (section 6.1)."""
+    """The finished model: the mean of the `last` or the `best` checkpoints (section 6.1), the `ema` (a
+    moving average of the weights, validated in their place) or, with `none`, the weights themselves;
+    for these two at the checkpoint that validated best."""
     average_checkpoints: int = 5
     """How many checkpoints are averaged (the paper: 5 for base, 20 for big)."""
+    ema_decay: float = 0.999
+    """With `ema`: what stays of the average at an update t, or (1 + t) / (10 + t) while that is less."""
     log_every: int = 50
     """Updates between two log lines."""
 
@@ -114,7 +118,9 @@ class TrainConfig:
                 f"muon_scale ({self.muon_scale}) and adam_rate_factor ({self.adam_rate_factor}) must be "
                 f"above 0: they are factors of the learning rate"
             )
-        if self.average != "none" and not 1 <= self.average_checkpoints <= self.keep_checkpoints:
+        if not 0.0 <= self.ema_decay < 1.0:
+            raise RecipeError(f"ema_decay must be at least 0 and below 1, got {self.ema_decay}")
+        if self.average in ("last", "best") and not 1 <= self.average_checkpoints <= self.keep_checkpoints:
             raise RecipeError(
                 f"average_checkpoints ({self.average_checkpoints}) must lie between 1 and keep_checkpoints "
                 f"({self.keep_checkpoints}): only kept checkpoints can be averaged"

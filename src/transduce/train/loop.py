@@ -11,7 +11,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError
 from transduce.model.transformer import Transformer
+from transduce.train.average import MovingAverage
 from transduce.train.checkpoint import (
     RunState,
     Window,
@@ -100,6 +101,7 @@ class Trainer:
         self._checkpoints = directory / "checkpoints"
         self._display = display
         self._optimizer = make_optimizer(model, config)
+        self._average = MovingAverage(model, config.ema_decay) if config.average == "ema" else None
         self.state = RunState()
         self._grad_norm = 0.0
         self._saved_step = -1
@@ -122,7 +124,7 @@ class Trainer:
         """Take up the newest good checkpoint, if there is one."""
         path = newest_good_checkpoint(self._checkpoints, self._display.message)
         if path is not None:
-            self.state = load_checkpoint(path, self.model, self._optimizer)
+            self.state = load_checkpoint(path, self.model, self._optimizer, self._average)
             self._saved_step = self.state.step
             self._display.message(f"going on from step {self.state.step}")
 
@@ -154,6 +156,8 @@ class Trainer:
         state.step += 1
         state.position = after
         self._count(result, time.monotonic() - started)
+        if self._average is not None and not result.skipped:
+            self._average.update(state.step - state.num_skipped)
         self._skipped_in_a_row = self._skipped_in_a_row + 1 if result.skipped else 0
         if self._skipped_in_a_row >= _MOST_SKIPPED:
             raise CheckpointError(
@@ -214,9 +218,10 @@ class Trainer:
         return None
 
     def _validate(self, log: RunLog) -> None:
-        """Measure, remember the best, count the stale."""
+        """Measure the weights, or their moving average; remember the best, count the stale."""
         started = time.monotonic()
-        figures = validate(self.model, self._validation, self._validator, self.config.label_smoothing)
+        with self._average.in_place() if self._average is not None else nullcontext():
+            figures = validate(self.model, self._validation, self._validator, self.config.label_smoothing)
         state = self.state
         state.seconds += time.monotonic() - started
         metric = self.config.stop_metric if self.config.stop_metric in figures else "loss"
@@ -229,7 +234,7 @@ class Trainer:
         log.event("validate", {"step": state.step, **figures, "seconds": round(state.seconds, 1)})
 
     def _save(self) -> None:
-        save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state)
+        save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state, self._average)
         self._saved_step = self.state.step
         config = self.config
         best = [step_of(path) for path in best_checkpoints(self._checkpoints, config, self.state)]
