@@ -132,14 +132,17 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
         ["train.average=ema", "train.ema_decay=0.8"],
     ],
 )
-def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, monkeypatch, changes):
-    """State that only some settings have is in the checkpoint as well."""
+def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, undisturbed, monkeypatch, changes):
+    """State that only some settings have is in the checkpoint as well; an average moves nothing."""
     settings = recipe(text, *changes)
     assert run(settings, tmp_path / "whole").finished
     run_and_kill(monkeypatch, settings, tmp_path / "killed", 13)
     assert run(settings, tmp_path / "killed").finished
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     assert events(tmp_path / "killed") == events(tmp_path / "whole")
+    last = "checkpoints/step-00000024/optimizer.safetensors"
+    same = contents(tmp_path / "whole")[last] == contents(undisturbed)[last]
+    assert same == ("train.average=ema" in changes)
 
 
 @pytest.mark.parametrize("stopped_at", [3, 10, 22])

@@ -2,9 +2,9 @@
 
 Adam treats a matrix as so many single numbers. Muon takes the momentum of the gradient as a matrix
 and replaces its singular values by (about) ones, so that a step goes equally far in every direction
-that the gradient knows. torch.optim.Muon does the same one matrix at a time and in bfloat16, which
-a CPU without bfloat16 units only imitates; here equal shapes go through one chain of batched
-products, in float32 on CPU (benchmarks/LOG.md).
+that the gradient knows. torch.optim.Muon (since 2.9) does the same one matrix at a time and in
+bfloat16, which many CPUs only imitate; here equal shapes go through one chain of batched products,
+in float32 on CPU.
 """
 
 from __future__ import annotations
