@@ -22,7 +22,7 @@ from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
-from transduce.train import loop
+from transduce.train import loop, precision
 
 SETTINGS = [
     *TINY_SETTINGS,
@@ -272,3 +272,25 @@ def test_a_real_signal_to_a_real_process(text, tmp_path, undisturbed, sent):
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
     assert contents(tmp_path / "run") == contents(undisturbed)
+
+
+def test_auto_precision_is_measured_once(text, tmp_path, monkeypatch):
+    """A continued run keeps what was found, though the machine would now answer otherwise."""
+    monkeypatch.setattr(precision, "half_precision_gain", lambda device: 5.0)
+    short = recipe(text, "train.precision=auto", "train.max_steps=6", "train.validate_every=0")
+    whole = tmp_path / "whole"
+    assert run(short, whole).finished
+    original = loop.train_step
+
+    def interrupted(*arguments, **more):
+        result = original(*arguments, **more)
+        if more["step"] == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "train_step", interrupted)
+        assert not run(short, tmp_path / "run").finished
+    monkeypatch.setattr(precision, "half_precision_gain", lambda device: 0.1)
+    assert run(short, tmp_path / "run").finished
+    assert contents(tmp_path / "run") == contents(whole)

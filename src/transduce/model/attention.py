@@ -93,6 +93,11 @@ def fused_attention(
     return out
 
 
+def in_full(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """Half precision becomes float32; all else stays."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O, head_i = Attention(Q W^Q_i, K W^K_i, V W^V_i).
 
@@ -152,9 +157,12 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q: Tensor, keys_values: KeysValues, visible: Tensor | None) -> Tensor:
         """The fused form, unless somebody wants the weights: an observer, or dropout on them."""
         weights_dropped = self.training and self.dropout.p > 0  # torch's fused CPU kernel has no dropout
-        if self.observer is None and not weights_dropped:
-            return fused_attention(q, *keys_values, visible, self.temperature)
-        heads, record = explicit_attention(q, *keys_values, visible, self.temperature, self.dropout)
+        with torch.autocast("cpu", enabled=False):
+            if q.device.type == "cpu":  # whose kernels for short rows are ten times slower in half precision
+                q, keys_values = in_full(q), KeysValues(*map(in_full, keys_values))
+            if self.observer is None and not weights_dropped:
+                return fused_attention(q, *keys_values, visible, self.temperature)
+            heads, record = explicit_attention(q, *keys_values, visible, self.temperature, self.dropout)
         if self.observer is not None:
             self.observer(record)
         return heads

@@ -31,7 +31,7 @@ from transduce.errors import CheckpointError
 from transduce.files import atomic_directory, file_sha256
 from transduce.model.transformer import Transformer
 from transduce.train.average import MovingAverage
-from transduce.train.config import TrainConfig
+from transduce.train.config import Precision, TrainConfig
 
 __all__ = [
     "RunState",
@@ -79,6 +79,8 @@ class RunState:
     """Real source tokens trained on."""
     num_target_tokens: int = 0
     """Real target tokens trained on."""
+    precision: Precision | None = None
+    """What `auto` became at the run's beginning; None where it was not asked for."""
     num_skipped: int = 0
     """Updates left out because the gradient was not finite."""
     best_score: float | None = None

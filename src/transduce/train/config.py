@@ -7,9 +7,10 @@ from typing import Literal
 
 from transduce.errors import RecipeError
 
-__all__ = ["AverageOf", "OptimizerKind", "ScheduleKind", "TrainConfig"]
+__all__ = ["AverageOf", "OptimizerKind", "Precision", "ScheduleKind", "TrainConfig"]
 
 OptimizerKind = Literal["adam", "muon"]
+Precision = Literal["float32", "bfloat16", "auto"]
 ScheduleKind = Literal["inverse_sqrt", "linear", "cosine", "constant"]
 AverageOf = Literal["last", "best", "ema", "none"]
 
@@ -38,6 +39,9 @@ class TrainConfig:
     workers: int = 0
     """Threads that share a batch, each computing a part of it on cores of its own; 0: one a core while
     parts have 1,024 tokens. Another number draws other dropout."""
+    precision: Precision = "float32"
+    """Of matrix products: `float32`; `bfloat16`, with weights, sums, norms and loss in float32 all the same;
+    `auto`, whichever is faster on this machine, measured once at the beginning of a run."""
 
     learning_rate: float = 0.0
     """The peak rate; 0 means the paper's: (d_model · warmup_steps)^-0.5."""

@@ -36,11 +36,12 @@ from transduce.train.checkpoint import (
     save_checkpoint,
     step_of,
 )
-from transduce.train.config import TrainConfig
+from transduce.train.config import Precision, TrainConfig
 from transduce.train.log import Display, RunLog
 from transduce.train.memory import resident_bytes
 from transduce.train.optimizer import make_optimizer, set_rate
 from transduce.train.parallel import Workers
+from transduce.train.precision import choose_precision
 from transduce.train.schedule import learning_rate, num_batches
 from transduce.train.step import StepResult, train_step
 from transduce.train.validate import Validator, validate
@@ -106,6 +107,7 @@ class Trainer:
         self._grad_norm = 0.0
         self._saved_step = -1
         self._rate = 0.0
+        self._precision: Precision = "float32"
         self._skipped_in_a_row = 0
 
     def run(self) -> Outcome:
@@ -127,6 +129,17 @@ class Trainer:
             self.state = load_checkpoint(path, self.model, self._optimizer, self._average)
             self._saved_step = self.state.step
             self._display.message(f"going on from step {self.state.step}")
+        self._precision = self._settled_precision()
+
+    def _settled_precision(self) -> Precision:
+        """The configured precision; `auto` is measured once, and a continued run keeps what came out."""
+        if self.config.precision != "auto":
+            return self.config.precision
+        if self.state.precision is None:
+            device = self.model.source_embedding.weight.device
+            self.state.precision = choose_precision("auto", device)
+            self._display.message(f"matrix products are computed in {self.state.precision}")
+        return self.state.precision
 
     def _train(self, log: RunLog, wish: _StopWish) -> Outcome:
         """The loop itself."""
@@ -150,7 +163,13 @@ class Trainer:
         self._rate = learning_rate(state.step + 1, self._share_done(), self.config, self.model.config.d_model)
         set_rate(self._optimizer, self._rate)
         result = train_step(
-            self.model, self._optimizer, group, self.config, step=state.step + 1, workers=self._workers
+            self.model,
+            self._optimizer,
+            group,
+            self.config,
+            step=state.step + 1,
+            precision=self._precision,
+            workers=self._workers,
         )
         self._grad_norm = result.grad_norm
         state.step += 1

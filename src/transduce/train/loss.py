@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.model.transformer import Transformer
+from transduce.train.precision import add_product, in_type_of
 from transduce.train.r_drop import r_drop_sums
 
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
@@ -62,11 +63,16 @@ def batch_loss(
     real = (labels != model.config.pad_id).flatten().nonzero()[:, 0]  # (tokens,)
     real_labels = labels.flatten()[real]
     weight, bias = model.output.weight, model.output.bias
-    if r_drop:
-        both = states.index_select(0, torch.cat([real, real + labels.numel()]))  # (2 · tokens, d_model)
-        return LossSums(*r_drop_sums(both, weight, bias, real_labels, label_smoothing, r_drop, _CHUNK_CELLS))
-    states = states.index_select(0, real)  # (tokens, d_model)
-    return smoothed_loss(states, weight, bias, real_labels, label_smoothing)
+    chosen = torch.cat([real, real + labels.numel()]) if r_drop else real
+    states = states.index_select(0, chosen)  # (tokens, d_model), or twice as many rows
+    device = states.device.type
+    if torch.is_autocast_enabled(device):
+        states = states.to(torch.get_autocast_dtype(device))
+    with torch.autocast(device, enabled=False):  # which sums are float32 is said below, line by line
+        if r_drop:
+            sums = r_drop_sums(states, weight, bias, real_labels, label_smoothing, r_drop, _CHUNK_CELLS)
+            return LossSums(*sums)
+        return smoothed_loss(states, weight, bias, real_labels, label_smoothing)
 
 
 def smoothed_loss(
@@ -101,11 +107,12 @@ class _ChunkedLoss(torch.autograd.Function):
         if any(ctx.needs_input_grad[:3]):
             grad_bias = None if bias is None else torch.zeros_like(bias)
             grads = (torch.empty_like(states), torch.zeros_like(weight), grad_bias)
+        used_weight, used_bias = in_type_of(states, weight, bias)
         loss = states.new_zeros((), dtype=torch.float64)
         nll = states.new_zeros((), dtype=torch.float64)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
-            logits = F.linear(states[rows], weight, bias).float()
+            logits = F.linear(states[rows], used_weight, used_bias).float()
             picked = logits.gather(1, labels[rows, None])[:, 0]
             mean = logits.mean(1)
             highest = logits.amax(1, keepdim=True)
@@ -116,7 +123,8 @@ class _ChunkedLoss(torch.autograd.Function):
             # mean over classes of -log p is log_norm - mean
             loss += (log_norm - (1 - smoothing) * picked - smoothing * mean).sum(dtype=torch.float64)
             if grads is not None:
-                _add_gradients(powers.div_(norm), labels[rows], states[rows], weight, smoothing, grads, rows)
+                probs = powers.div_(norm)
+                _add_gradients(probs, labels[rows], states[rows], used_weight, smoothing, grads, rows)
         if grads is not None:
             ctx.save_for_backward(*grads)
         total_loss, total_nll = loss.float(), nll.float()
@@ -146,6 +154,6 @@ def _add_gradients(
     probs.scatter_add_(1, labels[:, None], probs.new_full((len(labels), 1), smoothing - 1))
     grad_logits = probs.to(states.dtype)
     torch.mm(grad_logits, weight, out=grad_states[rows])
-    grad_weight.addmm_(grad_logits.t(), states)
+    add_product(grad_weight, grad_logits.t(), states)
     if grad_bias is not None:
-        grad_bias += grad_logits.sum(0)
+        grad_bias += probs.sum(0)

@@ -26,6 +26,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from transduce.train.precision import add_product, in_type_of
+
 __all__ = ["r_drop_sums"]
 
 
@@ -76,11 +78,12 @@ class _ChunkedRDrop(torch.autograd.Function):
         wanted = any(ctx.needs_input_grad[:3])
         loss = states.new_zeros((), dtype=torch.float64)
         nll = states.new_zeros((), dtype=torch.float64)
+        used_weight, used_bias = in_type_of(states, weight, bias)
         exact = torch.promote_types(states.dtype, torch.float32)
         for start in range(0, len(labels), chunk):
             rows = passes[:, start : start + chunk].flatten(0, 1)  # (2 · chunk, d_model)
             label = labels[start : start + chunk].repeat(2)[:, None]
-            logits = F.linear(rows, weight, bias).to(exact)
+            logits = F.linear(rows, used_weight, used_bias).to(exact)
             logits.sub_(logits.amax(1, keepdim=True))  # the shift changes neither loss nor gradient
             picked, mean = logits.gather(1, label)[:, 0], logits.mean(1)
             probs = logits.exp()
@@ -96,10 +99,12 @@ class _ChunkedRDrop(torch.autograd.Function):
                 logits.sub_(0.5 * smoothing / len(weight))
                 logits.scatter_add_(1, label, logits.new_full(label.shape, 0.5 * (smoothing - 1)))
                 grad_logits = logits.to(states.dtype)
-                grad_passes[:, start : start + chunk] = (grad_logits @ weight).view(2, -1, weight.shape[1])
-                grad_weight.addmm_(grad_logits.t(), rows)
+                grad_passes[:, start : start + chunk] = (grad_logits @ used_weight).view(
+                    2, -1, weight.shape[1]
+                )
+                add_product(grad_weight, grad_logits.t(), rows)
                 if grad_bias is not None:
-                    grad_bias += grad_logits.sum(0)
+                    grad_bias += logits.sum(0)
         if wanted:
             ctx.save_for_backward(grad_passes.flatten(0, 1), grad_weight, grad_bias)
         total_loss, total_nll = loss.to(exact), nll.to(exact)

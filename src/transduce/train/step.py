@@ -17,9 +17,10 @@ from torch import Tensor
 from transduce.batch.collate import Batch
 from transduce.model.dropout import dropout_from
 from transduce.model.transformer import Transformer
-from transduce.train.config import TrainConfig
+from transduce.train.config import Precision, TrainConfig
 from transduce.train.loss import batch_loss
 from transduce.train.parallel import Workers
+from transduce.train.precision import autocast
 
 __all__ = ["StepResult", "accumulate_gradients", "train_step"]
 
@@ -49,6 +50,7 @@ def accumulate_gradients(
     r_drop: float = 0.0,
     *,
     draw: Sequence[int] = (0,),
+    precision: Precision = "float32",
     workers: Workers | None = None,
 ) -> tuple[float, float]:
     """Set every `.grad` to d (Σ loss / Σ labels); return the sums of loss and NLL.
@@ -59,6 +61,7 @@ def accumulate_gradients(
         label_smoothing: ε.
         r_drop: α of R-Drop; 0 is off.
         draw: numbers that decide this update's dropout, together with a part's place.
+        precision: of matrix products.
         workers: who computes the parts; without them, the calling thread.
     """
     num_labels = sum(batch.num_target_tokens for batch in batches)
@@ -66,7 +69,7 @@ def accumulate_gradients(
 
     def part(place_and_batch: tuple[int, Batch]) -> tuple[tuple[Tensor, ...], float, float]:
         place, batch = place_and_batch
-        with dropout_from(_generator(*draw, place)):
+        with dropout_from(_generator(*draw, place)), autocast(batch.source.device, precision):
             sums = batch_loss(model, batch.source, batch.target, batch.labels, label_smoothing, r_drop)
         # Not .backward(): the threads would add to one .grad in the order in which they happen to end.
         grads = torch.autograd.grad(sums.loss / num_labels, parameters)
@@ -94,6 +97,7 @@ def train_step(
     config: TrainConfig,
     *,
     step: int,
+    precision: Precision = "float32",
     workers: Workers | None = None,
 ) -> StepResult:
     """Gradients of all `batches`, clipped once, one update. A gradient that is not finite changes nothing.
@@ -104,10 +108,17 @@ def train_step(
         batches: parts of one update, of any sizes.
         config: smoothing, clipping and the seed of dropout.
         step: number of this update; with the seed and a batch's place it decides what is dropped.
+        precision: of matrix products; `config`'s, but for `auto`.
         workers: who computes the batches; without them, the calling thread.
     """
     loss, nll = accumulate_gradients(
-        model, batches, config.label_smoothing, config.r_drop, draw=(config.seed, step), workers=workers
+        model,
+        batches,
+        config.label_smoothing,
+        config.r_drop,
+        draw=(config.seed, step),
+        precision=precision,
+        workers=workers,
     )
     limit = config.clip_norm or math.inf
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
