@@ -188,10 +188,18 @@ def train(
     preset: Annotated[
         str | None, typer.Option("--preset", help="`transduce presets` lists them; default small.")
     ] = None,
+    from_model: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="MODEL", help="Begin with the weights of this finished model."),
+    ] = None,
+    new_vocabulary: Annotated[
+        bool,
+        typer.Option("--new-vocabulary", help="With --from: learn new pieces; shared ones are kept."),
+    ] = False,
     overrides: Overrides = None,
     repair: Repair = False,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Go on although training settings differ.")
+        bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
     ] = False,
 ) -> None:
     """Train a translator; run the same command again to go on after any interruption.
@@ -201,7 +209,11 @@ def train(
     - `transduce train --source train.en --target train.de --out runs/en-de`
     - `transduce train --source train.en --target train.de --preset tiny --set train.max_minutes=60`
     - `transduce train recipe.toml --out runs/en-de`
+    - `transduce train --from runs/en-de --source own.en --target own.de --out runs/own`
     """
+    from functools import partial
+
+    from transduce.finetune import inherit
     from transduce.pipeline import train as train_run
     from transduce.progress import stderr_console
     from transduce.recipe import load_recipe
@@ -215,7 +227,14 @@ def train(
         "target_language": target_language,
         "repair": repair,
     }
-    settings = load_recipe(preset=preset, file=recipe, overrides=overrides or (), data=data)
+    settings = load_recipe(
+        preset=preset,
+        file=recipe,
+        overrides=overrides or (),
+        data=data,
+        start={"from_model": str(from_model or ""), "new_vocabulary": new_vocabulary},
+        inherit=partial(inherit, out),
+    )
     outcome = train_run(settings, out, stderr_console(), allow_changes=allow_changes)
     if outcome is not None and not outcome.finished:
         typer.echo(outcome.reason, err=True)

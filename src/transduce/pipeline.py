@@ -21,6 +21,7 @@ from rich.console import Console
 from transduce.card import made_with, model_card
 from transduce.errors import CheckpointError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
+from transduce.finetune import STARTED_FROM, Origin, begin_from, open_origin
 from transduce.model.config import TransformerConfig
 from transduce.prepare import Prepared, Run, prepare, training_corpus
 from transduce.recipe import Recipe, differences, read_recipe, write_recipe
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "train"]
 
-_CHANGEABLE = ("train.", "search.", "description")
+# What may change under a run: everything but what its weights' shapes and meaning depend on.
+_CHANGEABLE = (
+    *("train.", "search.", "batch.", "data.", "cleaning.", "description"),
+    *("model.dropout:", "model.attention_dropout:", "model.activation_dropout:"),
+)
 
 
 def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool = False) -> Outcome | None:
@@ -45,19 +50,22 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
         recipe: all settings.
         path: the run's directory; made when missing.
         console: where progress is shown.
-        allow_changes: go on although training settings differ from those the run began with.
+        allow_changes: go on although settings or text differ from those the run began with.
 
     Raises:
         TransduceError: of every kind, with one line that says what to do.
     """
     run = Run(path)
-    cleaned = training_corpus(recipe)  # before anything is written: the text may not be there
+    # Before anything is written: the text or the model to begin from may not be there.
+    cleaned = training_corpus(recipe)
+    origin = open_origin(recipe, run)
     with _alone(run):
-        if _settle(recipe, run, console, allow_changes=allow_changes):
+        if _settle(recipe, run, origin, console, allow_changes=allow_changes):
             console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
             return None
-        prepared = prepare(recipe, cleaned, run, console)
-        model = _new_model(recipe, prepared)
+        old = None if origin is None else origin.tokenizers
+        prepared = prepare(recipe, cleaned, run, console, origin=old, allow_changes=allow_changes)
+        model = _new_model(recipe, prepared, origin)
         outcome = _train(recipe, run, prepared, model, console)
         if outcome.finished:
             finish(recipe, run, prepared, model, outcome, console)
@@ -83,10 +91,13 @@ def _alone(run: Run) -> Iterator[None]:
         ) from None
 
 
-def _settle(recipe: Recipe, run: Run, console: Console, *, allow_changes: bool) -> bool:
+def _settle(
+    recipe: Recipe, run: Run, origin: Origin | None, console: Console, *, allow_changes: bool
+) -> bool:
     """Write the recipe down or compare it; True when the model is finished under the same recipe."""
     if not run.recipe.exists():
-        write_recipe(replace(recipe, made_with=made_with()), run.recipe)
+        begun = made_with() | ({} if origin is None else {STARTED_FROM: origin.fingerprint})
+        write_recipe(replace(recipe, made_with=begun), run.recipe)
         return False
     before = read_recipe(run.recipe)
     changes = differences(before, recipe)
@@ -95,13 +106,14 @@ def _settle(recipe: Recipe, run: Run, console: Console, *, allow_changes: bool) 
     fixed = [change for change in changes if not change.startswith(_CHANGEABLE)]
     if fixed:
         raise RecipeError(
-            f"{run.path} was begun with other text or another model ({'; '.join(fixed)}): "
-            f"choose a new --out, or give the settings of {run.recipe}"
+            f"{run.path} was begun with another model or vocabulary ({'; '.join(fixed)}): choose a new --out "
+            f"(--from {run.path} begins from its finished model, also with --new-vocabulary), or give the "
+            f"settings of {run.recipe}"
         )
     if not allow_changes:
         raise RecipeError(
             f"{run.path} was begun with other settings ({'; '.join(changes)}): "
-            f"add --allow-changes to go on with the new ones, or choose a new --out"
+            f"add --allow-changes to go on with the new ones (the vocabulary stays), or choose a new --out"
         )
     console.print(f"going on with changed settings: {'; '.join(changes)}", markup=False, soft_wrap=True)
     write_recipe(replace(recipe, made_with=before.made_with), run.recipe)
@@ -111,14 +123,16 @@ def _settle(recipe: Recipe, run: Run, console: Console, *, allow_changes: bool) 
 # --- train --------------------------------------------------------------------------------------
 
 
-def _new_model(recipe: Recipe, prepared: Prepared) -> Transformer:
-    """The network with fresh weights, drawn from the recipe's seed, on the device that is there."""
+def _new_model(recipe: Recipe, prepared: Prepared, origin: Origin | None) -> Transformer:
+    """The network on the device that is there, with weights drawn from the seed, or the origin's."""
     import torch
 
     from transduce.model.transformer import Transformer
 
     torch.manual_seed(recipe.train.seed)
     model = Transformer(_model_config(recipe, prepared))
+    if origin is not None:
+        begin_from(origin, recipe, prepared, model)
     return model.cuda() if torch.cuda.is_available() else model
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -28,7 +29,8 @@ from transduce.text.cleaning import CleanCorpus, clean, text_hash
 from transduce.text.corpus import open_corpus
 from transduce.text.lines import read_lines
 from transduce.text.pairs import Corpus, Pair
-from transduce.text.tokenizer import Tokenizer, load_tokenizers, train_tokenizers
+from transduce.text.piece_map import map_pieces
+from transduce.text.tokenizer import Tokenizer, load_tokenizers, save_tokenizers, train_tokenizers
 
 __all__ = ["Prepared", "Run", "prepare", "training_corpus"]
 
@@ -83,7 +85,15 @@ class Prepared:
     """What was kept and dropped, in sentences."""
 
 
-def prepare(recipe: Recipe, cleaned: CleanCorpus, run: Run, console: Console) -> Prepared:
+def prepare(
+    recipe: Recipe,
+    cleaned: CleanCorpus,
+    run: Run,
+    console: Console,
+    *,
+    origin: tuple[Tokenizer, Tokenizer] | None = None,
+    allow_changes: bool = False,
+) -> Prepared:
     """Clean the text, learn the tokenizer, store the ids; only when they do not stand already.
 
     Args:
@@ -91,6 +101,8 @@ def prepare(recipe: Recipe, cleaned: CleanCorpus, run: Run, console: Console) ->
         cleaned: from `training_corpus`.
         run: where to write.
         console: where progress is shown.
+        origin: the vocabularies of the model that training begins from.
+        allow_changes: take other text than training began with; its vocabulary stays.
 
     Raises:
         DataError: the text cannot be read, or has changed since training began.
@@ -99,13 +111,21 @@ def prepare(recipe: Recipe, cleaned: CleanCorpus, run: Run, console: Console) ->
     facts_file = run.text / "text.json"
     # The validation store is written last, so that its fingerprint stands for everything.
     if stored_fingerprint(run.store / "valid") != fingerprint:
-        if run.checkpoints.exists():
+        begun = run.checkpoints.exists()
+        if begun and not allow_changes:
             raise DataError(
-                f"the text of {run.path} is not what its training began with, so its checkpoints do not fit: "
-                f"put the files back as they were, or choose a new --out"
+                f"the text of {run.path} is not what its training began with: put the files back as they "
+                f"were, add --allow-changes to go on with the new text, or choose a new --out"
             )
-        numbers, held_out = _read_text(recipe, run, cleaned, console)
+        learn = not begun and (origin is None or recipe.start.new_vocabulary)
+        if origin is not None and not begun and not learn:
+            save_tokenizers(origin, run.text)
+        numbers, held_out = _read_text(recipe, run, cleaned, console, learn=learn)
         facts = _facts(cleaned, len(numbers), len(held_out))
+        if begun:
+            facts += _earlier_facts(run, facts, len(numbers), console)
+        elif origin is not None:
+            facts.append(_vocabulary_fact(origin, load_tokenizers(run.text)))
         write_atomic(facts_file, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
         _store_text(recipe, run, numbers, fingerprint, console)
         _store_validation(run, fingerprint)
@@ -133,6 +153,29 @@ def _facts(cleaned: CleanCorpus, num_train: int, num_held_out: int) -> list[str]
     }
     facts += [f"{count:,} {mended.get(kind, kind)}" for kind, count in cleaned.notes.items() if count]
     return facts
+
+
+def _vocabulary_fact(old: tuple[Tokenizer, Tokenizer], new: tuple[Tokenizer, Tokenizer]) -> str:
+    """How the vocabulary stands to that of the model that training begins from."""
+    if [t.fingerprint() for t in old] == [t.fingerprint() for t in new]:
+        return "vocabulary: the one of the model that training begins from"
+    sides = [f"{map_pieces(o, n).num_shared:,} of {n.vocab_size:,}" for o, n in zip(old, new, strict=True)]
+    kept = f"{sides[0]} pieces" if new[0] is new[1] else f"{sides[0]} source and {sides[1]} target pieces"
+    return f"vocabulary: new; kept {kept} of the model that training begins from"
+
+
+def _earlier_facts(run: Run, facts: list[str], num_train: int, console: Console) -> list[str]:
+    """What stays true of a run whose text is changed; tells how many pairs there were and are."""
+    try:
+        before: list[str] = json.loads((run.text / "text.json").read_text(encoding="utf-8"))
+        num_before = f"{len(TokenStore(run.store / 'train')):,}"
+    except (OSError, ValueError, DataError):  # lost, and made again
+        return []
+    console.print(f"pairs trained on: {num_before} → {num_train:,}; the vocabulary stays", soft_wrap=True)
+    earlier = [fact for fact in before if fact.startswith(("vocabulary: ", "earlier "))]
+    if before[0] == facts[0]:  # the same text in other files, or a change that was killed half-way
+        return earlier
+    return [*earlier, f"earlier {before[0]}"]
 
 
 def training_corpus(recipe: Recipe) -> CleanCorpus:
@@ -178,15 +221,16 @@ def _fingerprint(recipe: Recipe, cleaned: CleanCorpus) -> str:
 
 
 def _read_text(
-    recipe: Recipe, run: Run, cleaned: CleanCorpus, console: Console
+    recipe: Recipe, run: Run, cleaned: CleanCorpus, console: Console, *, learn: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Walk the text once: learn the tokenizer, choose what is held out, write the validation text.
+    """Walk the text once: learn the tokenizer if wanted, choose what is held out, write the validation text.
 
     Returns the sorted numbers of the pairs that are trained on, and of those held out.
     """
     run.text.mkdir(parents=True, exist_ok=True)
     lines, hashes = array("q"), array("Q")
-    with track(console, "reading and learning the vocabulary", "pairs") as tell:
+    doing = "reading and learning the vocabulary" if learn else "reading"
+    with track(console, doing, "pairs") as tell:
 
         def noting() -> Iterator[Pair]:
             for pair in cleaned:
@@ -196,7 +240,10 @@ def _read_text(
                     tell(len(lines))
                 yield pair
 
-        train_tokenizers(noting(), recipe.tokenizer, run.text)
+        if learn:
+            train_tokenizers(noting(), recipe.tokenizer, run.text)
+        else:
+            deque(noting(), maxlen=0)
     numbers = np.frombuffer(lines, np.int64)
     if recipe.data.valid_source:
         held_out = np.empty(0, np.int64)

@@ -2,7 +2,7 @@
 
 A recipe is TOML; its tables are the rooms' frozen dataclasses. Layers, later ones winning:
 
-    defaults  <  preset (recipes/NAME.toml)  <  recipe file  <  --set room.field=value
+    defaults  <  preset (recipes/NAME.toml)  <  start.from_model  <  recipe file  <  --set room.field=value
 
 Unknown keys are refused, with the nearest known one. The resolved recipe is saved with every run
 and every model, so that both explain themselves. No torch here: reading a recipe costs nothing.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
@@ -34,6 +34,7 @@ __all__ = [
     "DEFAULT_PRESET",
     "DataConfig",
     "Recipe",
+    "StartConfig",
     "differences",
     "load_recipe",
     "preset_names",
@@ -78,6 +79,26 @@ class DataConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartConfig:
+    """What the weights begin as: drawn anew, or those of a finished model.
+
+    Raises:
+        RecipeError: a new vocabulary for no model.
+    """
+
+    from_model: str = ""
+    """Model directory (or finished run) whose weights, form and vocabulary training begins with;
+    empty: weights are drawn anew. Needed until the first checkpoint is written."""
+    new_vocabulary: bool = False
+    """Learn a vocabulary from the new text; pieces that the model has keep their embeddings, the
+    others begin as the mean of the model's pieces that spell them."""
+
+    def __post_init__(self) -> None:
+        if self.new_vocabulary and not self.from_model:
+            raise RecipeError("start.new_vocabulary needs a model to start from: give --from MODEL")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """All settings of one run."""
 
@@ -86,6 +107,7 @@ class Recipe:
     description: str = ""
     """What the recipe is for, in a line."""
     data: DataConfig = field(default_factory=DataConfig)
+    start: StartConfig = field(default_factory=StartConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     batch: BatchConfig = field(default_factory=BatchConfig)
@@ -99,7 +121,7 @@ class Recipe:
         if self.model.position == "learned" and self.batch.max_len > self.model.max_len:
             raise RecipeError(
                 f"batch.max_len ({self.batch.max_len}) is larger than model.max_len ({self.model.max_len}), "
-                f"beyond which there are no learned positions: raise model.max_len"
+                f"beyond which there are no learned positions: lower batch.max_len or raise model.max_len"
             )
         model = self.model
         if self.train.r_drop and not (model.dropout or model.attention_dropout or model.activation_dropout):
@@ -126,6 +148,8 @@ def load_recipe(
     file: Path | None = None,
     overrides: Sequence[str] = (),
     data: Mapping[str, str | bool] | None = None,
+    start: Mapping[str, str | bool] | None = None,
+    inherit: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> Recipe:
     """Put the layers together and check the whole.
 
@@ -134,6 +158,8 @@ def load_recipe(
         file: a recipe.
         overrides: `room.field=value`, the value as TOML (a bare word is text).
         data: values for the `data` table; empty ones are left out.
+        start: the same for the `start` table.
+        inherit: from `start.from_model` to the tables that a model hands on (`finetune.inherit`).
 
     Raises:
         RecipeError: a name is unknown, a value is wrong, or a file cannot be read.
@@ -143,12 +169,15 @@ def load_recipe(
         layers.append(_read_preset(preset or DEFAULT_PRESET))
     if file is not None:
         layers.append(_read_toml(file))
-    if data:
-        layers.append({"data": {key: value for key, value in data.items() if value}})
+    for name, table in (("data", data), ("start", start)):
+        layers.append({name: {key: value for key, value in (table or {}).items() if value}})
     layers.extend(_override(text) for text in overrides)
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        _merge(merged, layer)
+    merged = _merged(layers)
+    begun = merged["start"]
+    model = begun.get("from_model") if isinstance(begun, Mapping) else None
+    if inherit is not None and model and isinstance(model, str):
+        num_presets = 0 if preset is None and file is not None else 1
+        merged = _merged([*layers[:num_presets], inherit(model), *layers[num_presets:]])
     return _checked(merged, str(file or "the recipe"))
 
 
@@ -240,6 +269,14 @@ def _override(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         value = raw  # a bare word: --set model.norm=pre
     return {keys[0]: {keys[1]: value}}
+
+
+def _merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """All layers as one table, later ones winning."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        _merge(merged, layer)
+    return merged
 
 
 def _merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:

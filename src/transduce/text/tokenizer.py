@@ -32,6 +32,7 @@ __all__ = [
     "TokenizerConfig",
     "load_tokenizers",
     "normalise",
+    "save_tokenizers",
     "train_tokenizer",
     "train_tokenizers",
 ]
@@ -268,9 +269,22 @@ def train_tokenizers(
             _train(side, config, directory / name, clipped["lines"])
             for side, name in zip(sides, SIDE_FILES, strict=True)
         )
-    for stale in SIDE_FILES if config.joint else (JOINT_FILE,):
-        (directory / stale).unlink(missing_ok=True)
+    _remove_stale(directory, joint=config.joint)
     return source, target
+
+
+def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], directory: Path) -> None:
+    """Write vocabularies into `directory` as `train_tokenizers` does; one object twice is a joint one."""
+    joint = tokenizers[0] is tokenizers[1]
+    for name, tokenizer in zip((JOINT_FILE,) if joint else SIDE_FILES, tokenizers, strict=False):
+        write_atomic(directory / name, tokenizer.to_bytes())
+    _remove_stale(directory, joint=joint)
+
+
+def _remove_stale(directory: Path, *, joint: bool) -> None:
+    """Delete the vocabulary files of the other kind."""
+    for stale in SIDE_FILES if joint else (JOINT_FILE,):
+        (directory / stale).unlink(missing_ok=True)
 
 
 def load_tokenizers(directory: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -93,6 +93,17 @@ class RunState:
     """Stop metric at each validated step (keys are steps, as JSON wants text)."""
     window: Window = field(default_factory=Window)
     """What the next log line will tell."""
+    text: str = ""
+    """Fingerprint of the text that `position` and `scores` belong to."""
+
+    def go_on_with(self, text: str) -> None:
+        """Begin a pass over other text than before: scores on the old validation text no longer count."""
+        if self.text and self.text != text:
+            begun = self.position.batch > 0
+            self.position = Position(self.position.epoch + begun, 0)
+            self.best_score, self.best_step, self.num_stale = None, 0, 0
+            self.scores = {}
+        self.text = text
 
 
 def save_checkpoint(

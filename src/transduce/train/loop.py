@@ -129,6 +129,7 @@ class Trainer:
             self.state = load_checkpoint(path, self.model, self._optimizer, self._average)
             self._saved_step = self.state.step
             self._display.message(f"going on from step {self.state.step}")
+        self.state.go_on_with(self._store.info.fingerprint)
         self._precision = self._settled_precision()
 
     def _settled_precision(self) -> Precision:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from transduce.errors import ModelError, TransduceError
 from transduce.files import atomic_directory
-from transduce.recipe import Recipe, read_recipe, write_recipe
+from transduce.recipe import Recipe, StartConfig, read_recipe, write_recipe
 from transduce.text.tokenizer import Tokenizer, load_tokenizers
 
 if TYPE_CHECKING:
@@ -56,32 +56,49 @@ class ModelDirectory:
         file = self.path / _CARD
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
+    @property
+    def weights(self) -> Path:
+        """The file of its weights."""
+        return self.path / _WEIGHTS
+
+    def load_tensors(self) -> dict[str, Tensor]:
+        """Read the weights as they are in the file, not yet compared with the configuration.
+
+        Raises:
+            ModelError: torch is not installed, or the weights are missing or damaged.
+        """
+        try:
+            from safetensors import SafetensorError
+            from safetensors.torch import load_file
+        except ImportError as error:
+            raise self._without_torch(error) from error
+        try:
+            return load_file(self.weights)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                f"the weights {self.weights} cannot be read ({error}): copy the directory again"
+            ) from error
+
     def load_transformer(self) -> Transformer:
         """Build the network and read its weights, in evaluation mode.
 
         Raises:
             ModelError: torch is not installed, or the weights are missing, damaged or foreign.
         """
+        tensors = self.load_tensors()
         try:
-            from safetensors import SafetensorError
-            from safetensors.torch import load_file
-
             from transduce.model.transformer import Transformer
         except ImportError as error:
-            raise ModelError(
-                f"running {self.path} needs torch, which is not installed ({error}): "
-                "pip install 'transduce[train]'"
-            ) from error
-        file = self.path / _WEIGHTS
-        try:
-            tensors = load_file(file)
-        except (OSError, SafetensorError) as error:
-            raise ModelError(
-                f"the weights {file} cannot be read ({error}): copy the directory again"
-            ) from error
+            raise self._without_torch(error) from error
         model = Transformer(self.recipe.model)
         model.load_tensors(tensors)
         return model.eval()
+
+    def _without_torch(self, error: ImportError) -> ModelError:
+        return ModelError(
+            f"running {self.path} needs torch, which is not installed ({error}): "
+            "pip install 'transduce[train]'"
+        )
 
 
 def write_model_directory(
@@ -99,9 +116,10 @@ def write_model_directory(
     from safetensors.torch import save_file
 
     with atomic_directory(path) as temporary:
-        # Where the training text lay is nobody's business but the run's.
+        # Where the training text lay is nobody's business but the run's; nor where a model lay that
+        # this one began from (its fingerprint is in made_with).
         data = replace(recipe.data, source="", target="", valid_source="", valid_target="")
-        write_recipe(replace(recipe, data=data), temporary / _RECIPE)
+        write_recipe(replace(recipe, data=data, start=StartConfig()), temporary / _RECIPE)
         for file in sorted(text.glob("*.model")):
             shutil.copyfile(file, temporary / file.name)
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / _WEIGHTS)
