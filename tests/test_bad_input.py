@@ -154,6 +154,32 @@ CASES = {
         ["train", "r.toml"],
         ["schema 99", "upgrade"],
     ),
+    # a model to begin from
+    "from nowhere": (two_files(), [*TRAIN, "--from", "model"], ["no model directory model"]),
+    "from no model": (
+        lambda directory, model: (pairs(directory), (directory / "model").mkdir()),
+        [*TRAIN, "--from", "model"],
+        ["model is no model directory", "recipe.toml"],
+    ),
+    "from damaged weights": (
+        lambda directory, model: (
+            pairs(directory),
+            model_with("model.safetensors", b"\0" * 99)(directory, model),
+        ),
+        [*TRAIN, "--from", "model"],
+        ["model.safetensors", "cannot be read"],
+    ),
+    "from a model of another form": (
+        lambda directory, model: (pairs(directory), a_model(directory, model)),
+        [*TRAIN, "--from", "model", "--set", "model.d_ff=64"],
+        ["model.d_ff is 128 in the model, 64 in the recipe", "without --from"],
+    ),
+    "another vocabulary without asking": (
+        lambda directory, model: (pairs(directory), a_model(directory, model)),
+        [*TRAIN, "--from", "model", "--set", "tokenizer.kind=unigram"],
+        ["tokenizer.kind", "--new-vocabulary"],
+    ),
+    "a new vocabulary for no model": (two_files(), [*TRAIN, "--new-vocabulary"], ["--from MODEL"]),
     # models and requests
     "no model": (nothing, MODEL, ["no model directory"]),
     "not a model": (lambda directory, model: (directory / "model").mkdir(), MODEL, ["recipe.toml"]),

@@ -82,8 +82,8 @@ def open_origin(recipe: Recipe, run: Run) -> Origin | None:
     """
     if not recipe.start.from_model:
         return None
-    if (run.model / "recipe.toml").exists() and not differences(read_recipe(run.recipe), recipe):
-        return None  # finished
+    if run.is_finished and run.recipe.exists() and not differences(read_recipe(run.recipe), recipe):
+        return None
     from transduce.train.checkpoint import newest_good_checkpoint
 
     if newest_good_checkpoint(run.checkpoints, lambda _: None):  # the loop tells what is damaged

@@ -102,7 +102,7 @@ def _settle(
     before = read_recipe(run.recipe)
     changes = differences(before, recipe)
     if not changes:
-        return (run.model / "recipe.toml").exists()
+        return run.is_finished
     fixed = [change for change in changes if not change.startswith(_CHANGEABLE)]
     if fixed:
         raise RecipeError(
@@ -116,6 +116,7 @@ def _settle(
             f"add --allow-changes to go on with the new ones (the vocabulary stays), or choose a new --out"
         )
     console.print(f"going on with changed settings: {'; '.join(changes)}", markup=False, soft_wrap=True)
+    run.changed.touch()  # first: a kill from here on must not leave the old model looking finished
     write_recipe(replace(recipe, made_with=before.made_with), run.recipe)
     return False
 
@@ -235,6 +236,7 @@ def finish(
     card = model_card(resolved, model.num_parameters, prepared.facts, outcome, steps, scores)
     tensors = {name: tensor.cpu() for name, tensor in model.tensors().items()}
     write_model_directory(run.model, resolved, run.text, tensors, card)
+    run.changed.unlink(missing_ok=True)
     console.print(f"finished: {outcome.reason}", markup=False, soft_wrap=True)
     console.print(scores.render(), markup=False, soft_wrap=True)
     console.print(f"the model is in {run.model}", markup=False, soft_wrap=True)

@@ -70,6 +70,16 @@ class Run:
         """The finished model."""
         return self.path / "model"
 
+    @property
+    def changed(self) -> Path:
+        """A mark that the run goes on under other settings or text than those of `model`."""
+        return self.path / ".changed"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether `model` is what the recipe asks for."""
+        return (self.model / "recipe.toml").exists() and not self.changed.exists()
+
 
 @dataclass(frozen=True)
 class Prepared:

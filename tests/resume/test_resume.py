@@ -214,7 +214,7 @@ def test_text_that_changed_under_a_run_is_told(tmp_path, write_pairs):
     shutil.rmtree(tmp_path / "run" / "model")  # as if it had been stopped before the end
     before = contents(tmp_path / "run")
     write_pairs(tmp_path / "train", digit_pairs(600, seed=8))
-    with pytest.raises(DataError, match=r"not what its training began with.*new --out"):
+    with pytest.raises(DataError, match=r"not what its training began with.*--allow-changes.*new --out"):
         run(recipe(files, loop_steps), tmp_path / "run")
     assert contents(tmp_path / "run") == before
     write_pairs(tmp_path / "train", digit_pairs(600))
@@ -236,7 +236,7 @@ def test_a_second_process_is_kept_off(text, tmp_path):
 def test_other_settings_are_refused_with_their_names(text, undisturbed):
     with pytest.raises(RecipeError, match=r"train\.max_steps: 24 → 25.*--allow-changes"):
         run(recipe(text, "train.max_steps=25"), undisturbed)
-    with pytest.raises(RecipeError, match=r"other text or another model \(model\.d_ff: 128 → 64"):
+    with pytest.raises(RecipeError, match=r"another model or vocabulary \(model\.d_ff: 128 → 64"):
         run(recipe(text, "model.d_ff=64"), undisturbed)
 
 
