@@ -7,10 +7,10 @@ In: two tokenizers. Out: for every new id, the old ids whose mean its embedding 
     any other piece                  the old pieces that spell it
     what the old ones cannot spell   nothing
 
-Why the spelling: a fresh random row knows nothing, and its logits, near 0, stand far above those of
-the trained rows for rare words (Hewitt, "Initializing New Word Embeddings", 2021), so that first it
-is said everywhere; the mean of the parts begins near what the model would have said (Gee et al.,
-"Fast Vocabulary Transfer", EMNLP 2022).
+Why the spelling and not fresh random rows: the parts already mean something to the network (Gee et
+al., "Fast Vocabulary Transfer", EMNLP 2022). Tried once on a small model (captions, then Tatoeba,
+608 of 1,000 pieces shared): before the first update the mean is the worse (5.83 against 5.67 nats a
+token), after 50 they are equal, after 150 it is the better (3.89 against 3.93; from nothing 3.97).
 Does not know: models, tensors.
 """
 
