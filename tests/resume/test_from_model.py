@@ -63,9 +63,9 @@ def first_weights(text, model, path, monkeypatch, **how):
     seen = {}
     original = loop.train_step
 
-    def noting(network, *arguments):
+    def noting(network, *arguments, **named):
         seen.setdefault("tensors", {name: t.clone() for name, t in network.tensors().items()})
-        return original(network, *arguments)
+        return original(network, *arguments, **named)
 
     monkeypatch.setattr(loop, "train_step", noting)
     _, said = run(text, model, path, *SHORT, **how)
@@ -109,12 +109,12 @@ def test_a_killed_run_from_a_model_ends_as_if_it_never_was(
     for killed_at in (2, 5):
         steps = 0
 
-        def dying(*arguments, killed_at=killed_at):
+        def dying(*arguments, killed_at=killed_at, **named):
             nonlocal steps
             steps += 1
             if steps == killed_at:
                 raise KeyboardInterrupt
-            return original(*arguments)
+            return original(*arguments, **named)
 
         monkeypatch.setattr(loop, "train_step", dying)
         with pytest.raises(KeyboardInterrupt):
@@ -131,7 +131,7 @@ def test_the_model_must_be_the_same_until_there_is_a_checkpoint(new_text, digit_
     model, path = tmp_path / "model", tmp_path / "run"
     shutil.copytree(digit_run / "model", model)
 
-    def dying(*arguments):
+    def dying(*arguments, **named):
         raise KeyboardInterrupt
 
     original = loop.train_step
@@ -348,7 +348,7 @@ def test_changed_text_goes_on_with_the_run_s_vocabulary(tmp_path, write_pairs, n
 
     original_step, original_store = loop.train_step, pipeline.prepare.__globals__["_store_validation"]
 
-    def dying(*arguments):
+    def dying(*arguments, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setitem(pipeline.prepare.__globals__, "_store_validation", dying)
@@ -357,10 +357,10 @@ def test_changed_text_goes_on_with_the_run_s_vocabulary(tmp_path, write_pairs, n
     monkeypatch.setitem(pipeline.prepare.__globals__, "_store_validation", original_store)
     steps = 0
 
-    def dying_later(*arguments):
+    def dying_later(*arguments, **named):
         nonlocal steps
         steps += 1
-        return dying() if steps == 3 else original_step(*arguments)
+        return dying() if steps == 3 else original_step(*arguments, **named)
 
     monkeypatch.setattr(loop, "train_step", dying_later)
     with pytest.raises(KeyboardInterrupt):
