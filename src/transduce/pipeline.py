@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from transduce.card import made_with, model_card
+from transduce.card import made_with, model_card, training_facts
 from transduce.errors import CheckpointError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
 from transduce.finetune import STARTED_FROM, Origin, begin_from, open_origin
@@ -222,6 +222,7 @@ def finish(
 ) -> Scores:
     """Average, score the result with the recipe's search, write the model directory."""
     from transduce.train.checkpoint import choose_checkpoints, finished_weights, step_of
+    from transduce.train.history import read_events
 
     chosen = choose_checkpoints(run.checkpoints, recipe.train, outcome.state)
     model.load_tensors(finished_weights(chosen, recipe.train))
@@ -233,11 +234,13 @@ def finish(
         recipe, model=_model_config(recipe, prepared), made_with=read_recipe(run.recipe).made_with
     )
     steps = [str(step_of(path)) for path in chosen]
-    card = model_card(resolved, model.num_parameters, prepared.facts, outcome, steps, scores)
+    events = read_events(run.path)
+    card = model_card(resolved, model.num_parameters, prepared.facts, outcome, steps, scores, events)
     tensors = {name: tensor.cpu() for name, tensor in model.tensors().items()}
     write_model_directory(run.model, resolved, run.text, tensors, card)
     run.changed.unlink(missing_ok=True)
-    console.print(f"finished: {outcome.reason}", markup=False, soft_wrap=True)
+    for line in (f"finished: {outcome.reason}", *training_facts(outcome.state, events)):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(scores.render(), markup=False, soft_wrap=True)
     console.print(f"the model is in {run.model}", markup=False, soft_wrap=True)
     return scores

@@ -34,6 +34,7 @@ from transduce.train.average import MovingAverage
 from transduce.train.config import Precision, TrainConfig
 
 __all__ = [
+    "CLOCKED_FIELDS",
     "RunState",
     "Window",
     "average_checkpoints",
@@ -47,6 +48,9 @@ __all__ = [
     "save_checkpoint",
     "step_of",
 ]
+
+CLOCKED_FIELDS = frozenset({"seconds", "update_seconds", "energy_joules", "peak_flops", "peak_memory_mb"})
+"""Fields of `RunState` and `Window` in which two equal runs differ: clock and meters."""
 
 _NAME = re.compile(r"step-(\d{8,})")
 _FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
@@ -62,6 +66,7 @@ class Window:
     num_source_tokens: int = 0
     num_target_tokens: int = 0
     num_cells: int = 0
+    flops: int = 0
     seconds: float = 0.0
 
 
@@ -93,6 +98,20 @@ class RunState:
     """Stop metric at each validated step (keys are steps, as JSON wants text)."""
     window: Window = field(default_factory=Window)
     """What the next log line will tell."""
+    flops: int = 0
+    """Model FLOPs of all updates (train/flops.py)."""
+    update_seconds: float = 0.0
+    """The part of `seconds` that went into updates; the rest is validation."""
+    energy_joules: float = 0.0
+    """What the machine took during training, where it tells."""
+    energy_source: str = ""
+    """Which parts of the machine that counts; empty when it does not tell."""
+    peak_flops: float = 0.0
+    """FLOP/s of plain matrix products on the last machine; 0 when not measured yet."""
+    peak_memory_mb: int = 0
+    """Most memory that the process ever held."""
+    machines: list[str] = field(default_factory=list)
+    """What the run was trained on, in order."""
     text: str = ""
     """Fingerprint of the text that `position` and `scores` belong to."""
 

@@ -84,6 +84,8 @@ class TrainConfig:
     """What early stopping and `best` go by."""
     patience: int = 10
     """Validations without a better `stop_metric` after which training stops; 0 means never."""
+    stop_at: float = 0.0
+    """Value of `stop_metric` at which training stops, such as 36 BLEU; 0 means none."""
     checkpoint_every: int = 1000
     """Updates between two checkpoints."""
     keep_checkpoints: int = 5
@@ -128,6 +130,15 @@ class TrainConfig:
             raise RecipeError(
                 f"average_checkpoints ({self.average_checkpoints}) must lie between 1 and keep_checkpoints "
                 f"({self.keep_checkpoints}): only kept checkpoints can be averaged"
+            )
+        if self.stop_at < 0:
+            raise RecipeError(
+                f"stop_at must be a value of {self.stop_metric}, or 0 for none; got {self.stop_at}"
+            )
+        if self.stop_at and self.stop_metric != "loss" and not self.validate_sentences:
+            raise RecipeError(
+                f"stop_at = {self.stop_at:g} waits for {self.stop_metric}, which only translating shows: "
+                f"set validate_sentences, or stop_metric = 'loss'"
             )
         if not self.learning_rate and not self.warmup_steps:
             raise RecipeError(

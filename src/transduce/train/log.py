@@ -1,6 +1,7 @@
 """What a run tells: `log.jsonl` for programs, TensorBoard for curves, a display for people.
 
-Events are plain dictionaries of numbers, named once here for all three:
+Events are plain dictionaries of numbers, with the same names for all three; docs/training.md has
+every one, with its unit:
 
     train      step, epoch, loss, nll, perplexity, learning_rate, grad_norm, tokens_per_second, …
     validate   step, loss, nll, perplexity, and what the validators return (bleu, chrf, …)
@@ -10,18 +11,36 @@ Events are plain dictionaries of numbers, named once here for all three:
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from transduce.progress import PLAIN_SECONDS, redraws
 
-__all__ = ["Display", "LiveDisplay", "PlainDisplay", "RunLog", "format_seconds", "make_display"]
+__all__ = [
+    "CLOCKED_FIGURES",
+    "Display",
+    "LiveDisplay",
+    "PlainDisplay",
+    "RunLog",
+    "format_seconds",
+    "make_display",
+]
+
+CLOCKED_FIGURES = frozenset(
+    {"time", "seconds", "tokens_per_second", "mfu", "eta_seconds"}
+    | {"memory_mb", "gpu_memory_mb", "energy_joules"}
+)
+"""Figures of events in which two equal runs differ: clock and meters."""
 
 
 class Display(Protocol):
@@ -49,6 +68,10 @@ class RunLog:
         _forget_after(self._file, from_step)
         self._stream = self._file.open("a", encoding="utf-8")
         self._writer = _tensorboard_writer(directory / "tensorboard", from_step) if tensorboard else None
+        if tensorboard and self._writer is None:
+            display.message(
+                f"TensorBoard is not installed (`pip install tensorboard`); {self._file} has all figures"
+            )
 
     def __enter__(self) -> RunLog:
         return self
@@ -64,7 +87,8 @@ class RunLog:
     def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
         """Record one event everywhere."""
         line = {"event": kind, **fields, "time": round(time.time(), 3)}
-        self._stream.write(json.dumps(line) + "\n")
+        told = {name: value if _is_json(value) else None for name, value in line.items()}
+        self._stream.write(json.dumps(told, allow_nan=False) + "\n")
         self._stream.flush()
         if self._writer is not None:
             for name, value in fields.items():
@@ -97,39 +121,39 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """One line that redraws itself, with a bar; validations and messages scroll above it."""
+    """Three lines that redraw themselves; validations and messages scroll above them.
+
+    Each line fits 80 columns; on a narrower terminal its end is cut, so that drawing over it works.
+    """
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            console=console,
-        )
-        self._task: TaskID | None = None
-        self._last_validation = ""
-        self._progress.start()
+        self._live = Live(console=console, auto_refresh=False)
+        self._score = ""
+        self._live.start()
 
     def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
         """Redraw, or scroll."""
         if kind != "train":
-            if kind == "validate" and "bleu" in fields:
-                self._last_validation = f"  BLEU {fields['bleu']:.1f}"
+            if kind == "validate":
+                self._score = _score(fields)
             self.message(_sentence(kind, fields))
             return
-        text = _sentence(kind, fields) + self._last_validation
         done = float(fields.get("done", 0.0))
-        if self._task is None:
-            self._task = self._progress.add_task(text, total=1.0)
-        self._progress.update(self._task, description=text, completed=done)
+        last = Table.grid(padding=(0, 2))
+        last.add_row(
+            ProgressBar(total=1.0, completed=done, width=24),
+            _line([f"{done:4.0%}", _time_left(fields), self._score]),
+        )
+        lines = (_line(_learning(fields)), _line(_working(fields)))
+        self._live.update(Group(*lines, last), refresh=True)
 
     def message(self, text: str) -> None:
-        """Print above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Print above the lines."""
+        self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Stop redrawing."""
-        self._progress.stop()
+        self._live.stop()
 
 
 def make_display(console: Console) -> Display:
@@ -149,17 +173,53 @@ def format_seconds(seconds: float) -> str:
 def _sentence(kind: str, fields: Mapping[str, float | str]) -> str:
     """An event in words."""
     if kind == "train":
-        eta = f"  {format_seconds(float(fields['eta_seconds']))} left" if "eta_seconds" in fields else ""
-        return (
-            f"step {fields['step']}  epoch {fields['epoch']}  loss {fields['loss']:.3f}  "
-            f"ppl {fields['perplexity']:.1f}  {fields['tokens_per_second']:,.0f} tokens/s{eta}"
-        )
+        parts = [*_learning(fields), *_working(fields), _time_left(fields)]
+        return "  ".join(part for part in parts if part)
     numbers = "  ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in fields.items()
-        if name != "step"
+        if name not in {"step", "seconds"}
     )
-    return f"step {fields['step']}  {kind}: {numbers}"
+    after = f"  after {format_seconds(float(fields['seconds']))}" if "seconds" in fields else ""
+    return f"step {fields['step']:,}  {kind}: {numbers}{after}"
+
+
+def _learning(fields: Mapping[str, float | str]) -> list[str]:
+    """What a training event says of the model."""
+    skipped = f"{fields['skipped']} skipped" if fields.get("skipped") else ""
+    return [
+        f"step {fields['step']:,}",
+        f"epoch {fields['epoch']}",
+        f"loss {fields['loss']:.3f}",
+        f"ppl {fields['perplexity']:.1f}",
+        f"gradient {fields['grad_norm']:.2f}",
+        skipped,
+    ]
+
+
+def _working(fields: Mapping[str, float | str]) -> list[str]:
+    """What a training event says of the machine."""
+    return [
+        f"{fields['tokens_per_second']:,.0f} tokens/s",
+        f"{fields['mfu']:.0%} of peak" if "mfu" in fields else "",
+        f"{fields['padding']:.0%} padding",
+        f"{fields['memory_mb']:,} MB",
+        f"rate {fields['learning_rate']:.1e}",
+    ]
+
+
+def _time_left(fields: Mapping[str, float | str]) -> str:
+    """Until the limit that comes first, if the run goes on as it did."""
+    return f"{format_seconds(float(fields['eta_seconds']))} left" if "eta_seconds" in fields else ""
+
+
+def _score(fields: Mapping[str, float | str]) -> str:
+    """The validation in one figure."""
+    return f"BLEU {fields['bleu']:.1f}" if "bleu" in fields else f"validation loss {fields['loss']:.3f}"
+
+
+def _line(parts: list[str]) -> Text:
+    return Text("  ".join(part for part in parts if part), no_wrap=True, overflow="ellipsis")
 
 
 def _forget_after(file: Path, step: int) -> None:
@@ -177,6 +237,11 @@ def _forget_after(file: Path, step: int) -> None:
     temporary = file.with_suffix(".jsonl.tmp")
     temporary.write_text("".join(kept), encoding="utf-8")
     temporary.replace(file)
+
+
+def _is_json(value: float | str) -> bool:
+    """JSON has no word for a loss or gradient that is not finite."""
+    return isinstance(value, str) or math.isfinite(value)
 
 
 class _Writer(Protocol):

@@ -37,8 +37,9 @@ from transduce.train.checkpoint import (
     step_of,
 )
 from transduce.train.config import Precision, TrainConfig
+from transduce.train.costs import Costs
+from transduce.train.history import LOWER_IS_BETTER
 from transduce.train.log import Display, RunLog
-from transduce.train.memory import resident_bytes
 from transduce.train.optimizer import make_optimizer, set_rate
 from transduce.train.parallel import Workers
 from transduce.train.precision import choose_precision
@@ -103,6 +104,7 @@ class Trainer:
         self._display = display
         self._optimizer = make_optimizer(model, config)
         self._average = MovingAverage(model, config.ema_decay) if config.average == "ema" else None
+        self._costs = Costs(model, config, ids.pad_id, workers)
         self.state = RunState()
         self._grad_norm = 0.0
         self._saved_step = -1
@@ -117,6 +119,7 @@ class Trainer:
             CheckpointError: saved state cannot be read or written, or the gradient stays infinite.
         """
         self._resume()
+        self._costs.begin(self.state, self._precision)
         with RunLog(self._directory, self._display, from_step=self.state.step) as log, _signals() as wish:
             outcome = self._train(log, wish)
             log.event("stop", {"step": self.state.step, "reason": outcome.reason})
@@ -175,7 +178,9 @@ class Trainer:
         self._grad_norm = result.grad_norm
         state.step += 1
         state.position = after
-        self._count(result, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        self._costs.count(state, group, seconds)
+        self._count(result, seconds)
         if self._average is not None and not result.skipped:
             self._average.update(state.step - state.num_skipped)
         self._skipped_in_a_row = self._skipped_in_a_row + 1 if result.skipped else 0
@@ -230,12 +235,22 @@ class Trainer:
             return f"train.max_epochs reached ({config.max_epochs})"
         if config.max_minutes and state.seconds >= 60 * config.max_minutes:
             return f"train.max_minutes reached ({config.max_minutes:g})"
+        if (reached := self._target_reached()) is not None:
+            return reached
         if config.patience and state.num_stale >= config.patience:
             return (
                 f"no better {config.stop_metric} for {state.num_stale} validations "
                 f"(train.patience); the best was at step {state.best_step}"
             )
         return None
+
+    def _target_reached(self) -> str | None:
+        """That `stop_at` was reached, in words; None while it was not."""
+        stop_at, metric, best = self.config.stop_at, self.config.stop_metric, self.state.best_score
+        falls = metric in LOWER_IS_BETTER  # scores are negated then
+        if not stop_at or best is None or best < (-stop_at if falls else stop_at):
+            return None
+        return f"train.stop_at reached ({metric} {abs(best):.4g} {'≤' if falls else '≥'} {stop_at:g})"
 
     def _validate(self, log: RunLog) -> None:
         """Measure the weights, or their moving average; remember the best, count the stale."""
@@ -244,6 +259,7 @@ class Trainer:
             figures = validate(self.model, self._validation, self._validator, self.config.label_smoothing)
         state = self.state
         state.seconds += time.monotonic() - started
+        self._costs.look(state)
         metric = self.config.stop_metric if self.config.stop_metric in figures else "loss"
         score = -figures[metric] if metric == "loss" else figures[metric]
         state.scores[str(state.step)] = score
@@ -254,6 +270,7 @@ class Trainer:
         log.event("validate", {"step": state.step, **figures, "seconds": round(state.seconds, 1)})
 
     def _save(self) -> None:
+        self._costs.look(self.state)
         save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state, self._average)
         self._saved_step = self.state.step
         config = self.config
@@ -276,9 +293,9 @@ class Trainer:
             "grad_norm": self._grad_norm,
             "tokens_per_second": tokens / window.seconds,
             "padding": 1 - tokens / window.num_cells,
-            "memory_mb": round(resident_bytes() / 2**20),
             "seconds": round(state.seconds, 1),
             "skipped": state.num_skipped,
+            **self._costs.figures(state),
         }
         done = self._share_done()
         if done > 0:
