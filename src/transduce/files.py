@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_directory", "atomic_file", "file_sha256", "write_atomic"]
+__all__ = ["atomic_directory", "atomic_file", "clear_leftovers", "file_sha256", "write_atomic"]
+
+_LEFTOVER = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.(?P<kind>tmp|old)")  # as `tempfile` names them
 
 
 @contextlib.contextmanager
@@ -79,6 +82,25 @@ def atomic_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _sync_directory(path.parent)
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what writes that were killed left behind, at any depth under `directory`.
+
+    A directory that had been moved aside, with nothing yet in its place, comes back. Nobody else may
+    be writing there meanwhile.
+    """
+    for path in list(directory.rglob(".*")):
+        match = _LEFTOVER.fullmatch(path.name)
+        if match is None:
+            continue
+        aside, place = path / match["name"], path.with_name(match["name"])
+        if match["kind"] == "old" and aside.exists() and not place.exists():
+            aside.rename(place)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)  # its directory may have been removed before
 
 
 def file_sha256(path: Path) -> str:

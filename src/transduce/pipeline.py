@@ -21,6 +21,7 @@ from rich.console import Console
 from transduce.card import made_with, model_card, training_facts
 from transduce.errors import CheckpointError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
+from transduce.files import clear_leftovers
 from transduce.finetune import STARTED_FROM, Origin, begin_from, open_origin
 from transduce.model.config import TransformerConfig
 from transduce.prepare import Prepared, Run, prepare, training_corpus
@@ -60,6 +61,7 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
     cleaned = training_corpus(recipe)
     origin = open_origin(recipe, run)
     with _alone(run):
+        clear_leftovers(run.path)
         if _settle(recipe, run, origin, console, allow_changes=allow_changes):
             console.print(f"{run.model} is finished; nothing to do", soft_wrap=True)
             return None

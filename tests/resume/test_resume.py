@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -11,21 +10,19 @@ import subprocess
 import sys
 import time
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from digits import TINY_SETTINGS, digit_pairs
+from digits import ROOT, TINY_SETTINGS, digit_pairs
+from same_run import contents, differences, events
+from transduce import pipeline
 from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
 from transduce.train import loop, precision
-from transduce.train.checkpoint import CLOCKED_FIELDS
-from transduce.train.history import read_events
-from transduce.train.log import CLOCKED_FIGURES
 
 SETTINGS = [
     *TINY_SETTINGS,
@@ -64,35 +61,6 @@ def run(recipe, path):
         console.file.close()
 
 
-def contents(path: Path) -> dict[str, str]:
-    """Digests of all that must be equal: models, checkpoints, store, text; times and versions left out."""
-    files = {}
-    for file in sorted(path.rglob("*")):
-        name = str(file.relative_to(path))
-        if (
-            file.is_dir()
-            or name.startswith(("tensorboard", "log.jsonl"))
-            or name.endswith(("card.md", "SHA256SUMS"))
-        ):
-            continue
-        content = file.read_bytes()
-        if name.endswith("state.json"):
-            state = json.loads(content)
-            state["window"] = without(CLOCKED_FIELDS, state["window"])
-            content = json.dumps(without(CLOCKED_FIELDS, state)).encode()
-        files[name] = hashlib.sha256(content).hexdigest()
-    return files
-
-
-def events(path: Path) -> list[dict]:
-    """The log without what depends on the clock or the process."""
-    return [without(CLOCKED_FIGURES, event) for event in read_events(path)]
-
-
-def without(names, fields: dict) -> dict:
-    return {name: value for name, value in fields.items() if name not in names}
-
-
 @pytest.fixture(scope="module")
 def undisturbed(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "run"
@@ -126,8 +94,82 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
     """Killed in the middle of an update, whatever had been logged since the last checkpoint."""
     run_and_kill(monkeypatch, recipe(text), tmp_path / "run", killed_at)
     assert run(recipe(text), tmp_path / "run").finished
-    assert contents(tmp_path / "run") == contents(undisturbed)
-    assert events(tmp_path / "run") == events(undisturbed)
+    assert differences(tmp_path / "run", undisturbed) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "function", "call"),
+    [
+        (pipeline, "prepare", 1),
+        (loop, "prune_checkpoints", 5),  # after the last checkpoint
+        (loop, "validate", 3),
+        (loop, "save_checkpoint", 5),
+        (pipeline, "finish", 1),
+        (pipeline, "write_model_directory", 1),
+    ],
+)
+def test_killed_on_the_threshold_of_anything(text, tmp_path, undisturbed, monkeypatch, room, function, call):
+    """Between two things that belong together: saved and pruned, told and saved, trained and finished."""
+    calls = 0
+    original = getattr(room, function)
+
+    class Killed(BaseException):
+        pass
+
+    def dying(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(room, function, dying)
+    with pytest.raises(Killed):
+        run(recipe(text), tmp_path / "run")
+    assert calls == call
+    monkeypatch.setattr(room, function, original)
+    assert run(recipe(text), tmp_path / "run").finished
+    assert differences(tmp_path / "run", undisturbed) == []
+
+
+def test_what_a_kill_left_behind_goes(text, tmp_path, undisturbed, monkeypatch):
+    """A killed process cannot tidy up; the next one does, wherever it was writing."""
+    path = tmp_path / "run"
+    for name in ("text/.tokenizer.model.ab12cd_9.tmp", ".recipe.toml.ab12cd_9.tmp"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("half")
+    for name in (
+        "store/.train.ab12cd_9.tmp",
+        "checkpoints/.step-00000099.ab12cd_9.tmp",
+        ".model.ab12cd_9.tmp",
+    ):
+        (path / name).mkdir(parents=True)
+        (path / name / "half").write_text("half")
+    shutil.rmtree(path / "checkpoints")  # training has not begun
+    assert run(recipe(text), path).finished
+    assert differences(path, undisturbed) == []
+
+
+def test_the_last_score_is_in_the_last_checkpoint(text, tmp_path):
+    """It is measured before the checkpoint that falls on the last update, though no validation was due."""
+    run(recipe(text, "train.max_steps=10"), tmp_path / "run")
+    state = json.loads((tmp_path / "run" / "checkpoints" / "step-00000010" / "state.json").read_text())
+    assert list(state["scores"]) == ["8", "10"]
+
+
+def test_a_damaged_checkpoint_does_not_cost_the_good_one(text, tmp_path):
+    """With one checkpoint kept, the damaged newest must not count as the one to keep."""
+    path, one = tmp_path / "run", ["train.keep_checkpoints=1", "train.average_checkpoints=1"]
+    one.append("train.validate_every=0")
+    run(recipe(text, *one, "train.max_steps=5"), path)
+    good = path / "checkpoints" / "step-00000005"
+    shutil.copytree(good, path / "checkpoints" / "step-00000010")
+    (path / "checkpoints" / "step-00000010" / "state.json").write_text("half")
+    shutil.rmtree(path / "model")
+    outcome = run(recipe(text, *one, "train.max_steps=5"), path)
+    assert outcome.finished
+    assert outcome.state.step == 5
+    assert good.exists()
 
 
 @pytest.mark.parametrize(
@@ -143,8 +185,7 @@ def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, undistu
     assert run(settings, tmp_path / "whole").finished
     run_and_kill(monkeypatch, settings, tmp_path / "killed", 13)
     assert run(settings, tmp_path / "killed").finished
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    assert events(tmp_path / "killed") == events(tmp_path / "whole")
+    assert differences(tmp_path / "killed", tmp_path / "whole") == []
     last = "checkpoints/step-00000024/optimizer.safetensors"
     same = contents(tmp_path / "whole")[last] == contents(undisturbed)[last]
     assert same == ("train.average=ema" in changes)
@@ -168,7 +209,7 @@ def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monk
     assert not outcome.finished
     assert outcome.state.step == stopped_at
     assert run(recipe(text), tmp_path / "run").finished
-    assert contents(tmp_path / "run") == contents(undisturbed)
+    assert differences(tmp_path / "run", undisturbed) == ["log.jsonl differs"]  # it tells of the stop
     assert [e for e in events(tmp_path / "run") if e["event"] != "stop"] == [
         e for e in events(undisturbed) if e["event"] != "stop"
     ]
@@ -201,8 +242,7 @@ def test_a_killed_run_with_r_drop_and_growing_batches_too(text, tmp_path, monkey
         run(short, tmp_path / "run")
     monkeypatch.setattr(loop, "train_step", original)
     assert run(short, tmp_path / "run").finished
-    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
-    assert events(tmp_path / "run") == events(tmp_path / "whole")
+    assert differences(tmp_path / "run", tmp_path / "whole") == []
 
 
 def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
@@ -276,7 +316,8 @@ def test_a_real_signal_to_a_real_process(text, tmp_path, undisturbed, sent):
         assert f"stopped by {sent.name}; run the same command to go on" in err
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
-    assert contents(tmp_path / "run") == contents(undisturbed)
+    told = [] if sent is signal.SIGKILL or process.returncode == 0 else ["log.jsonl differs"]
+    assert differences(tmp_path / "run", undisturbed) == told
 
 
 def test_auto_precision_is_measured_once(text, tmp_path, monkeypatch):
@@ -298,4 +339,18 @@ def test_auto_precision_is_measured_once(text, tmp_path, monkeypatch):
         assert not run(short, tmp_path / "run").finished
     monkeypatch.setattr(precision, "half_precision_gain", lambda device: 0.1)
     assert run(short, tmp_path / "run").finished
-    assert contents(tmp_path / "run") == contents(whole)
+    assert not differences(tmp_path / "run", whole)
+
+
+@pytest.mark.slow
+def test_the_script_that_kills_fifty_times(tmp_path):
+    """Three trials of it; the fifty are run by hand."""
+    script = ROOT / "benchmarks" / "resume" / "kill_fifty.py"
+    command = [sys.executable, script, "--kills", "3", "--seed", "2", "--work", tmp_path / "work"]
+    command += ["--set", "train.max_steps=9", "--set", "train.validate_every=4"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert result.returncode == 0, result.stdout + result.stderr
+    line = json.loads(result.stdout.splitlines()[-1])
+    assert line["equal"] == line["trials"] == 3
+    assert line["processes_killed"] >= 3
+    assert [path.name for path in (tmp_path / "work").glob("trial-*")] == []

@@ -24,6 +24,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from transduce.files import write_atomic
 from transduce.progress import PLAIN_SECONDS, redraws
 
 __all__ = [
@@ -65,7 +66,7 @@ class RunLog:
         """Open the log of a run that stands at `from_step`; later events of a lost end are removed."""
         self.display = display
         self._file = directory / "log.jsonl"
-        _forget_after(self._file, from_step)
+        self._told = _forget_after(self._file, from_step)
         self._stream = self._file.open("a", encoding="utf-8")
         self._writer = _tensorboard_writer(directory / "tensorboard", from_step) if tensorboard else None
         if tensorboard and self._writer is None:
@@ -85,16 +86,26 @@ class RunLog:
         self.display.close()
 
     def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
-        """Record one event everywhere."""
+        """Record one event everywhere; one that was recorded before a kill is only shown again."""
         line = {"event": kind, **fields, "time": round(time.time(), 3)}
-        told = {name: value if _is_json(value) else None for name, value in line.items()}
-        self._stream.write(json.dumps(told, allow_nan=False) + "\n")
-        self._stream.flush()
+        if _identity(line) not in self._told:
+            told = {name: value if _is_json(value) else None for name, value in line.items()}
+            self._stream.write(json.dumps(told, allow_nan=False) + "\n")
+            self._stream.flush()
+            self._draw(kind, fields)
+        self.display.event(kind, fields)
+
+    def flush(self) -> None:
+        """Hand everything to the system: TensorBoard's writer keeps points back for minutes."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def _draw(self, kind: str, fields: Mapping[str, float | str]) -> None:
+        """Points of TensorBoard's curves."""
         if self._writer is not None:
             for name, value in fields.items():
                 if name != "step" and isinstance(value, int | float):
                     self._writer.add_scalar(f"{kind}/{name}", value, int(fields["step"]))
-        self.display.event(kind, fields)
 
 
 class PlainDisplay:
@@ -222,21 +233,33 @@ def _line(parts: list[str]) -> Text:
     return Text("  ".join(part for part in parts if part), no_wrap=True, overflow="ellipsis")
 
 
-def _forget_after(file: Path, step: int) -> None:
-    """Drop the events that a continued run will make again, and a last line that a kill cut short."""
+def _identity(event: Mapping[str, float | str]) -> tuple[object, ...]:
+    """What makes two lines the same event: kind, step, and why training stopped."""
+    return event["event"], int(event["step"]), event.get("reason")
+
+
+def _forget_after(file: Path, step: int) -> set[tuple[object, ...]]:
+    """Drop the events that a continued run will make again, and a last line that a kill cut short.
+
+    Returns the identities of those of `step` itself: training may have been killed after it was saved.
+    """
+    told: set[tuple[object, ...]] = set()
     if not file.exists():
-        return
+        return told
     kept = []
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             try:
-                if int(json.loads(line)["step"]) <= step:
-                    kept.append(line)
+                event = json.loads(line)
+                identity, at = _identity(event), int(event["step"])
             except (ValueError, KeyError, TypeError):
                 continue
-    temporary = file.with_suffix(".jsonl.tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    temporary.replace(file)
+            if at <= step and line.endswith("\n"):
+                kept.append(line)
+                if at == step:
+                    told.add(identity)
+    write_atomic(file, "".join(kept))
+    return told
 
 
 def _is_json(value: float | str) -> bool:
@@ -246,6 +269,7 @@ def _is_json(value: float | str) -> bool:
 
 class _Writer(Protocol):
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
+    def flush(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -255,5 +279,6 @@ def _tensorboard_writer(directory: Path, from_step: int) -> _Writer | None:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:
         return None
-    writer: _Writer = SummaryWriter(str(directory), purge_step=from_step + 1 if from_step else None)
+    # Also from 0: a run killed before its first checkpoint has drawn points that will be drawn again.
+    writer: _Writer = SummaryWriter(str(directory), purge_step=from_step + 1)
     return writer

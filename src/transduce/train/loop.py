@@ -30,6 +30,7 @@ from transduce.train.checkpoint import (
     RunState,
     Window,
     best_checkpoints,
+    list_checkpoints,
     load_checkpoint,
     newest_good_checkpoint,
     prune_checkpoints,
@@ -131,6 +132,8 @@ class Trainer:
         if path is not None:
             self.state = load_checkpoint(path, self.model, self._optimizer, self._average)
             self._saved_step = self.state.step
+            if path == list_checkpoints(self._checkpoints)[-1]:  # else what it would keep is damaged
+                self._prune()
             self._display.message(f"going on from step {self.state.step}")
         self.state.go_on_with(self._store.info.fingerprint)
         self._precision = self._settled_precision()
@@ -156,7 +159,7 @@ class Trainer:
         if reason is not None and str(state.step) not in state.scores:
             self._validate(log)
         if self._saved_step != state.step:
-            self._save()
+            self._save(log)
         if reason is None:
             return Outcome(f"stopped by {wish.name}; run the same command to go on", False, state)
         return Outcome(reason, True, state)
@@ -208,10 +211,11 @@ class Trainer:
         if step % config.log_every == 0:
             log.event("train", self._figures())
             self.state.window = Window()
-        if config.validate_every and step % config.validate_every == 0:
+        due = config.validate_every and step % config.validate_every == 0
+        if due or self._reason_to_stop() is not None:  # before it is saved: the last score belongs to it
             self._validate(log)
         if step % config.checkpoint_every == 0:
-            self._save()
+            self._save(log)
 
     def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
         """The parts of an update's batches, one for each worker, with the position after them."""
@@ -269,10 +273,15 @@ class Trainer:
             state.num_stale += 1
         log.event("validate", {"step": state.step, **figures, "seconds": round(state.seconds, 1)})
 
-    def _save(self) -> None:
+    def _save(self, log: RunLog) -> None:
+        log.flush()  # what a checkpoint follows from is not told again
         self._costs.look(self.state)
         save_checkpoint(self._checkpoints, self.model, self._optimizer, self.state, self._average)
         self._saved_step = self.state.step
+        self._prune()
+
+    def _prune(self) -> None:
+        """Delete old checkpoints; also after a kill that came between saving and deleting."""
         config = self.config
         best = [step_of(path) for path in best_checkpoints(self._checkpoints, config, self.state)]
         prune_checkpoints(self._checkpoints, config.keep_checkpoints, config.checkpoint_every, best)
