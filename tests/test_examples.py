@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from digits import ROOT
+from digits import ROOT, digit_pairs
+from transduce.recipe import load_recipe
 
 EXAMPLES = ROOT / "examples"
 
@@ -33,6 +34,55 @@ def load(name):
 )
 def test_detokenise(tokenised, plain):
     assert load("detokenise").detokenise(tokenised) == plain
+
+
+@pytest.mark.parametrize("row", load("ablate").PAPER)
+def test_a_scaled_row_stands_to_the_scaled_base_as_in_the_paper(row):
+    ablate = load("ablate")
+    base, changed = (load_recipe(preset=ablate.preset_of(name)) for name in ("base", row))
+    small_base, small = (
+        load_recipe(preset=ablate.preset_of(name), overrides=ablate.scaled(recipe, 1000))
+        for name, recipe in (("base", base), (row, changed))
+    )
+    assert small_base.model.d_model == 128
+    for name in (*ablate.WIDTHS, *ablate.DEPTHS, "num_heads", "key_width", "value_width"):
+        ours = getattr(small.model, name) * getattr(base.model, name)
+        assert ours == getattr(changed.model, name) * getattr(small_base.model, name), name
+    assert small.model.dropout == changed.model.dropout
+    assert small.model.position == changed.model.position
+    assert small.train.label_smoothing == changed.train.label_smoothing
+
+
+@pytest.mark.slow
+def test_ablate_script_prints_the_table_and_goes_on(tmp_path, write_pairs):
+    """Two rows of four updates; the second time nothing is trained."""
+    for name, count in (("train", 400), ("val", 20)):
+        source, target = write_pairs(tmp_path / "data" / "tok" / name, digit_pairs(count))
+        source.rename(source.with_suffix(".lc.norm.tok.en"))
+        target.rename(target.with_suffix(".lc.norm.tok.de"))
+    command = ["bash", str(EXAMPLES / "ablate.sh"), str(tmp_path / "data"), str(tmp_path / "out")]
+    command += ["--rows", "base,C4", "--updates", "4", "--set", "tokenizer.vocab_size=300"]
+    command += ["--set", "search.beam_size=1", "--set", "search.max_extra_len=0"]
+    environment = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
+
+    def ablate():
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+    first = ablate()
+    assert first.returncode == 0, first.stderr[-3000:]
+    header, base, row = (line.split() for line in first.stdout.splitlines()[1:])
+    assert header[:3] == ["row", "base", "with"]
+    assert base[0] == "base"
+    assert base[-3:] == ["M", "4.92", "25.8"]
+    assert row[:4] == ["C4", "d_model", "/", "2"]
+    assert int(row[4].replace(",", "")) < int(base[1].replace(",", ""))
+    assert row[5] == "4"
+    again = ablate()
+    assert again.stdout == first.stdout
+    assert again.stderr.count("nothing to do") == 2
+    wrong = subprocess.run([*command, "--rows", "C9"], capture_output=True, text=True, env=environment)
+    assert wrong.returncode == 2
+    assert "no row C9" in wrong.stderr
 
 
 @pytest.mark.slow
