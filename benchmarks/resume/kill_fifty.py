@@ -43,6 +43,8 @@ SETTINGS = [
     *TINY_SETTINGS,
     "model.dropout=0.2",
     "data.holdout_pairs=30",
+    "data.sampling_alpha=0.1",
+    "data.sampling_copies=2",
     f"train.max_steps={MAX_STEPS}",  # no multiple of validate_every: there is a last validation besides
     f"train.validate_every={VALIDATE_EVERY}",
     "train.validate_sentences=10",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import pickle
 import random
+import subprocess
+import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -84,6 +90,63 @@ def test_sampled_ids_have_the_same_text(tokenizer: Tokenizer, text: str, alpha: 
     ids = tokenizer.encode_sampled(text, alpha=alpha, seed=seed)
     assert tokenizer.decode(ids) == normalise(text, tokenizer.normalization)
     assert tokenizer.encode_sampled(text, alpha=alpha, seed=seed) == ids
+
+
+@given(text=any_text)
+def test_sampling_without_chance_is_encoding(tokenizer: Tokenizer, text: str) -> None:
+    """No merge left out; or, for unigram, a power at which only the most probable path has a chance."""
+    sharp = 0.0 if tokenizer._segmenter._is_bpe else 1000.0
+    assert tokenizer.encode_sampled(text, alpha=sharp, seed=1) == tokenizer.encode(text)
+
+
+def test_sampling_repeats_in_another_process(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """SentencePiece's own generator does not: a run killed while it tokenizes would go on with other ids."""
+    texts = sentences(20)
+    (tmp_path / "t.model").write_bytes(tokenizer.to_bytes())
+    code = (
+        "import json, pathlib, sys\nfrom transduce.text import Tokenizer\n"
+        "t = Tokenizer.load(pathlib.Path(sys.argv[1]))\n"
+        "print(json.dumps([t.encode_sampled(x, alpha=0.3, seed=7) for x in json.loads(sys.argv[2])]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "t.model"), json.dumps(texts)]
+    there = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert there == [tokenizer.encode_sampled(text, alpha=0.3, seed=7) for text in texts]
+
+
+def test_bpe_dropout_leaves_out_a_merge_with_the_chance_asked_for(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(sentences(), config(), tmp_path / "t.model")
+    (whole,) = tokenizer.encode("t")  # one merge, of the space and the letter
+    alone = sum(tokenizer.encode_sampled("t", alpha=0.3, seed=seed) == [whole] for seed in range(2000))
+    assert alone / 2000 == pytest.approx(0.7, abs=0.03)
+    pieces = tokenizer.pieces(tokenizer.encode_sampled("the house", alpha=1.0, seed=1))
+    assert pieces == list("▁the▁house")
+
+
+def test_unigram_draws_each_segmentation_by_its_probability(tmp_path: Path) -> None:
+    """Against all segmentations of a word, weighed by their pieces' probabilities to the power alpha."""
+    rng = random.Random(0)
+    texts = [" ".join("".join(rng.choices("abn", k=rng.randint(1, 5))) for _ in range(9)) for _ in range(300)]
+    tokenizer = train_tokenizer(texts, config(kind="unigram", vocab_size=290), tmp_path / "t.model")
+    processor, word, alpha = tokenizer._processor, "▁banana", 0.3
+    weights = {}
+    for cuts in product([False, True], repeat=len(word) - 1):
+        pieces = "".join(letter + " " * cut for letter, cut in zip(word, [*cuts, False], strict=True)).split()
+        ids = tuple(processor.piece_to_id(piece) for piece in pieces)
+        if tokenizer.unk_id not in ids:
+            weights[ids] = math.exp(alpha * sum(processor.get_score(i) for i in ids))
+    assert len(weights) > 9
+    drawn = Counter(tuple(tokenizer.encode_sampled("banana", alpha=alpha, seed=seed)) for seed in range(4000))
+    for ids, weight in weights.items():
+        assert drawn[ids] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+
+
+def test_sampling_without_byte_pieces_gives_one_unk_for_what_is_unknown(tmp_path: Path) -> None:
+    for kind in ("bpe", "unigram"):
+        settings = {"kind": kind, "byte_fallback": False, "vocab_size": 80}
+        tokenizer = train_tokenizer(sentences(), config(**settings), tmp_path / f"{kind}.model")
+        for text in ("房子", "the 房子 is 旧", "房"):
+            ids = tokenizer.encode_sampled(text, alpha=0.2, seed=3)
+            assert ids.count(tokenizer.unk_id) == tokenizer.encode(text).count(tokenizer.unk_id) > 0
 
 
 def test_sampling_varies_with_the_seed(tokenizer: Tokenizer) -> None:

@@ -16,6 +16,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from transduce.errors import RecipeError, TokenizerError
 from transduce.files import write_atomic
 from transduce.text.pairs import Pair
 from transduce.text.sampling import sample_evenly
+from transduce.text.segmentation import Segmenter
 
 __all__ = [
     "Normalization",
@@ -170,13 +172,13 @@ class Tokenizer:
 
         For BPE `alpha` is the chance to leave a merge out (BPE-dropout); for unigram it is the power
         that segmentations' probabilities are raised to (1: as they are, 0: all alike). The same seed
-        gives the same ids. SentencePiece has one generator for the process: sample in one thread.
+        gives the same ids, in every process (see segmentation.py).
         """
-        sentencepiece.set_random_generator_seed(seed & 0xFFFFFFFF)
-        ids: list[int] = self._processor.encode(
-            normalise(text, self.normalization), enable_sampling=True, alpha=alpha, nbest_size=-1
-        )
-        return ids
+        return self._segmenter.draw(normalise(text, self.normalization), alpha, seed)
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        return Segmenter(self._processor)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, in any order: pad, bos and eos are silent, bytes that are not UTF-8 become U+FFFD.
