@@ -16,6 +16,7 @@ Unequal run directories are kept beside the undisturbed one, under --work.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -149,6 +150,16 @@ def validating(run: Path) -> bool:
     return event.get("event") == "train" and due
 
 
+def newest(run: Path) -> float:
+    """When anything was last written there; 0 before there is anything."""
+    times = [0.0]
+    for directory, _, files in os.walk(run):
+        for name in (".", *files):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                times.append(os.stat(os.path.join(directory, name)).st_mtime)  # noqa: PTH116, PTH118
+    return max(times)
+
+
 def phase(run: Path, begun: float) -> str:
     """What a killed process was doing, from what it left behind.
 
@@ -156,10 +167,9 @@ def phase(run: Path, begun: float) -> str:
         run: its directory.
         begun: when it was started (`time.time`).
     """
-    newest = max((file.stat().st_mtime for file in run.rglob("*")), default=0.0)
     if not (run / "recipe.toml").exists():
         return "starting"
-    if newest < begun:
+    if newest(run) < begun:
         return "starting again"
     if (run / "model").exists():
         return "finished"
@@ -211,8 +221,10 @@ def kill_in(training: Training, run: Path, wanted: str, rng: random.Random) -> b
     return training.kill()
 
 
-def kill_after(training: Training, seconds: float) -> bool:
-    """Kill at a moment of the clock."""
+def kill_after(training: Training, run: Path, seconds: float) -> bool:
+    """Kill so many seconds after the process began to write: what it imports before needs no test."""
+    while training.running() and newest(run) < training.begun:
+        time.sleep(0.005)
     until = time.monotonic() + seconds
     while training.running() and time.monotonic() < until:
         time.sleep(0.001)
@@ -220,7 +232,7 @@ def kill_after(training: Training, seconds: float) -> bool:
 
 
 def trial(
-    number: int, text: Path, run: Path, settings: list[str], span: tuple[float, float], rng: random.Random
+    number: int, text: Path, run: Path, settings: list[str], span: float, rng: random.Random
 ) -> list[str]:
     """Kill one run and let it end; the phases that were hit.
 
@@ -229,7 +241,7 @@ def trial(
         text: the corpus, without endings.
         run: a directory that is not there yet.
         settings: of the recipe.
-        span: seconds after which an undisturbed run begins to write, and ends.
+        span: seconds from an undisturbed run's first file to its end.
         rng: chooses the moments.
     """
     hit: list[str] = []
@@ -237,7 +249,10 @@ def trial(
     kills = rng.choice([1, 1, 2, 3])
     while len(hit) < kills:
         training = Training(text, run, settings)
-        killed = kill_in(training, run, wanted, rng) if wanted else kill_after(training, rng.uniform(*span))
+        if wanted:
+            killed = kill_in(training, run, wanted, rng)
+        else:
+            killed = kill_after(training, run, rng.uniform(0, span))
         wanted = None
         if not killed:  # it was faster
             if hit:
@@ -279,7 +294,7 @@ def main() -> None:
     equal = 0
     for number in range(options.kills):
         run = work / f"trial-{number:03d}"
-        hit = trial(number, text, run, settings, (first, whole), rng)
+        hit = trial(number, text, run, settings, whole - first, rng)
         phases.update(hit)
         problems = differences(run, undisturbed)
         equal += not problems
