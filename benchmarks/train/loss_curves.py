@@ -1,0 +1,112 @@
+"""Does the fast path learn the same? Losses of 200 updates beside the plain path's, at equal batches.
+
+    python benchmarks/train/loss_curves.py --shape small --data ../shared/data/multi30k
+
+Fast is what `transduce train` runs (`train_step`, the chunked loss, fused Adam); plain is plain.py with full
+logits, `F.cross_entropy`, attention written out and torch's Adam, not fused, from the same weights. Without
+dropout, both losses of every update are compared: the largest relative difference is recorded. With dropout
+the two draw other numbers, so that only the course of the curves can be compared: several seeds of each are
+run, and the gap of their means over the last updates is told in standard errors of that gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from itertools import islice
+from pathlib import Path
+
+import torch
+from corpus import PAD_ID, VOCAB_SIZE, Corpus, prepare_corpus
+from in_process import batches, plain_update, transduce_model, transduce_update
+from plain import PlainTransformer
+from record import ROOT, append_line, commit, hardware, today
+from shapes import SHAPES
+
+from transduce import __version__
+
+_LAST = 20  # updates whose mean is a curve's end, with dropout
+
+
+def curves(
+    shape: str, corpus: Corpus, steps: int, seed: int, dropout: float
+) -> tuple[list[float], list[float]]:
+    """Mean smoothed loss of each update, fast and plain, from the same weights over the same batches."""
+    torch.manual_seed(seed)
+    fast_model = transduce_model(SHAPES[shape], dropout)
+    plain_model = PlainTransformer(SHAPES[shape], VOCAB_SIZE, PAD_ID, dropout)
+    plain_model.load_state_dict(fast_model.tensors())
+    fast = transduce_update(fast_model)
+    plain = plain_update(plain_model, lambda batch: plain_model(batch.source, batch.target))
+    fast_losses, plain_losses = [], []
+    for step, batch in enumerate(islice(batches(corpus.directory / "store", seed), steps), 1):
+        fast_losses.append(fast(batch))
+        plain_losses.append(plain(batch))
+        if step % 10 == 0:
+            print(
+                f"seed {seed}, step {step}: fast {fast_losses[-1]:.6f}, plain {plain_losses[-1]:.6f}",
+                file=sys.stderr,
+                flush=True,
+            )
+    return fast_losses, plain_losses
+
+
+def exact(shape: str, corpus: Corpus, steps: int) -> dict[str, object]:
+    """Without dropout: the largest relative difference, and where."""
+    fast, plain = curves(shape, corpus, steps, seed=1, dropout=0.0)
+    differences = [abs(a - b) / b for a, b in zip(fast, plain, strict=True)]
+    worst = max(range(steps), key=lambda step: differences[step])
+    return {
+        "loss": round(fast[-1], 6),
+        "plain_loss": round(plain[-1], 6),
+        "largest_relative_difference": float(f"{differences[worst]:.3g}"),
+        "at_step": worst + 1,
+    }
+
+
+def statistical(shape: str, corpus: Corpus, steps: int, seeds: int) -> dict[str, object]:
+    """With dropout 0.1: mean gap of the curves' ends over seeds, and its standard error."""
+    gaps, ends = [], []
+    for seed in range(1, seeds + 1):
+        fast, plain = curves(shape, corpus, steps, seed, dropout=0.1)
+        ends.append(statistics.fmean(fast[-_LAST:]))
+        gaps.append(ends[-1] - statistics.fmean(plain[-_LAST:]))  # the same batches: their noise cancels
+    gap, error = statistics.fmean(gaps), statistics.stdev(gaps) / math.sqrt(seeds)
+    return {
+        "loss": round(statistics.fmean(ends), 4),
+        "seeds": seeds,
+        "mean_gap": round(gap, 5),
+        "standard_error": round(error, 5),
+        "gap_in_errors": round(gap / error, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument(
+        "--dropout-seeds", type=int, default=0, help="runs with dropout too; 0, or at least 2"
+    )
+    parser.add_argument("--data", type=Path, required=True, help="directory with train.en.gz, train.de.gz")
+    parser.add_argument("--work", type=Path, default=Path("runs/benchmark-train"), help="kept between runs")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
+    options = parser.parse_args()
+    corpus = prepare_corpus(options.data, options.work.resolve())
+    kinds = {0.0: lambda: exact(options.shape, corpus, options.steps)}
+    if options.dropout_seeds > 1:
+        kinds[0.1] = lambda: statistical(options.shape, corpus, options.steps, options.dropout_seeds)
+    for dropout, run in kinds.items():
+        line = {"bench": "train/loss_curves", "shape": options.shape, "system": "transduce"}
+        line |= {"version": __version__, "dropout": dropout, "steps": options.steps, **run()}
+        line |= {"date": today(), "hardware": hardware(), "commit": commit()}
+        line |= {"torch": torch.__version__, "threads": torch.get_num_threads()}
+        append_line(options.results, line)
+
+
+if __name__ == "__main__":
+    main()
