@@ -22,17 +22,20 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 
+import numpy as np
 import torch
 from corpus import EOS_ID, PAD_ID, START_ID, VOCAB_SIZE
+from numpy.typing import NDArray
 from plain import PlainTransformer, plain_loss
 from shapes import SHAPES, Shape
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transduce import __version__
 from transduce.batch.collate import Batch, SpecialIds, collate
 from transduce.batch.config import BatchConfig
 from transduce.batch.order import BatchOrder, Position
@@ -42,11 +45,14 @@ from transduce.model.transformer import Transformer
 from transduce.train.config import TrainConfig
 from transduce.train.memory import keep_freed_memory
 from transduce.train.optimizer import make_optimizer, set_rate
+from transduce.train.parallel import Workers, choose_num_workers
 from transduce.train.step import train_step
 
-__all__ = ["IN_PROCESS", "Update", "batches", "plain_update", "transduce_model", "transduce_update"]
+__all__ = ["IN_PROCESS", "Rows", "Text", "Update", "plain_update", "transduce_model", "transduce_update"]
 
-Update = Callable[[Batch], float]
+Rows = NDArray[np.int64]
+"""Which pairs of the store make a batch."""
+Update = Callable[[Rows], float]
 """One update of the weights; the mean smoothed loss of the batch."""
 
 BATCH_TOKENS = 4096
@@ -54,12 +60,25 @@ LEARNING_RATE = 3e-4
 _BETAS, _EPSILON, _CLIP_NORM = (0.9, 0.98), 1e-9, 1.0
 
 
-def batches(store: Path, seed: int) -> Iterator[Batch]:
-    """Batches of at most 4,096 tokens a side, without end; which ones depends on the seed alone."""
-    tokens = TokenStore(store)
-    ids = SpecialIds(PAD_ID, START_ID, EOS_ID)
-    for rows, _ in BatchOrder(tokens, BatchConfig(batch_tokens=BATCH_TOKENS), seed).walk(Position()):
-        yield collate(tokens, rows, ids)
+class Text:
+    """The prepared pairs, in batches of at most 4,096 tokens a side."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = TokenStore(store)
+        self._lengths = self._store.lengths("source") + self._store.lengths("target") + 2  # end symbols
+
+    def batches(self, seed: int) -> Iterator[Rows]:
+        """Batches without end; which ones depends on the seed alone."""
+        order = BatchOrder(self._store, BatchConfig(batch_tokens=BATCH_TOKENS), seed)
+        return (rows for rows, _ in order.walk(Position()))
+
+    def collate(self, rows: Rows) -> Batch:
+        """Padded tensors."""
+        return collate(self._store, rows, SpecialIds(PAD_ID, START_ID, EOS_ID))
+
+    def num_tokens(self, rows: Rows) -> int:
+        """Real source and target tokens."""
+        return int(self._lengths[rows].sum())
 
 
 # --- ours ---------------------------------------------------------------------------------------
@@ -83,7 +102,7 @@ def transduce_model(shape: Shape, dropout: float) -> Transformer:
     )
 
 
-def transduce_update(model: Transformer) -> Update:
+def transduce_update(model: Transformer, text: Text) -> Update:
     """What `transduce train` does with a batch. The one place that knows how our step is called."""
     config = TrainConfig(
         adam_beta_1=_BETAS[0],
@@ -95,10 +114,13 @@ def transduce_update(model: Transformer) -> Update:
     keep_freed_memory()
     optimizer = make_optimizer(model, config)
     set_rate(optimizer, LEARNING_RATE)
+    workers = Workers(choose_num_workers(config.workers, BATCH_TOKENS, torch.device("cpu")))
+    steps = count(1)
     model.train()
 
-    def update(batch: Batch) -> float:
-        result = train_step(model, optimizer, [batch], config)
+    def update(rows: Rows) -> float:
+        parts = [text.collate(part) for part in np.array_split(rows, min(workers.num_workers, len(rows)))]
+        result = train_step(model, optimizer, parts, config, step=next(steps), workers=workers)
         return result.loss / result.num_target_tokens
 
     return update
@@ -107,12 +129,13 @@ def transduce_update(model: Transformer) -> Update:
 # --- everybody else: full logits, cross_entropy, torch's Adam -----------------------------------
 
 
-def plain_update(model: nn.Module, logits: Callable[[Batch], Tensor]) -> Update:
+def plain_update(model: nn.Module, logits: Callable[[Batch], Tensor], text: Text) -> Update:
     """The loop that everybody writes first."""
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=_BETAS, eps=_EPSILON)
     model.train()
 
-    def update(batch: Batch) -> float:
+    def update(rows: Rows) -> float:
+        batch = text.collate(rows)
         optimizer.zero_grad()
         loss = plain_loss(logits(batch), batch.labels, PAD_ID)
         loss.backward()
@@ -123,9 +146,9 @@ def plain_update(model: nn.Module, logits: Callable[[Batch], Tensor]) -> Update:
     return update
 
 
-def _plain(shape: Shape) -> Update:
+def _plain(shape: Shape, text: Text) -> Update:
     model = PlainTransformer(shape, VOCAB_SIZE, PAD_ID, dropout=0.1)
-    return plain_update(model, lambda batch: model(batch.source, batch.target))
+    return plain_update(model, lambda batch: model(batch.source, batch.target), text)
 
 
 class _TorchTransformer(PlainTransformer):
@@ -156,12 +179,12 @@ class _TorchTransformer(PlainTransformer):
         return F.linear(states, self.source_embedding.weight)
 
 
-def _torch_transformer(shape: Shape) -> Update:
+def _torch_transformer(shape: Shape, text: Text) -> Update:
     model = _TorchTransformer(shape)
-    return plain_update(model, lambda batch: model(batch.source, batch.target))
+    return plain_update(model, lambda batch: model(batch.source, batch.target), text)
 
 
-def _marian(shape: Shape, attention: str) -> Update:
+def _marian(shape: Shape, text: Text, attention: str) -> Update:
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(
@@ -196,31 +219,36 @@ def _marian(shape: Shape, attention: str) -> Update:
         ).logits
         return out
 
-    return plain_update(model, logits)
+    return plain_update(model, logits, text)
 
 
-IN_PROCESS: dict[str, tuple[Callable[[Shape], Update], Callable[[], str]]] = {
-    "transduce": (lambda shape: transduce_update(transduce_model(shape, dropout=0.1)), lambda: __version__),
-    "plain": (_plain, lambda: torch.__version__),
-    "nn.Transformer": (_torch_transformer, lambda: torch.__version__),
-    "transformers-eager": (lambda shape: _marian(shape, "eager"), lambda: version("transformers")),
-    "transformers-sdpa": (lambda shape: _marian(shape, "sdpa"), lambda: version("transformers")),
+def _transduce(shape: Shape, text: Text) -> Update:
+    return transduce_update(transduce_model(shape, dropout=0.1), text)
+
+
+IN_PROCESS: dict[str, tuple[Callable[[Shape, Text], Update], str]] = {
+    "transduce": (_transduce, "transduce"),
+    "plain": (_plain, "torch"),
+    "nn.Transformer": (_torch_transformer, "torch"),
+    "transformers-eager": (partial(_marian, attention="eager"), "transformers"),
+    "transformers-sdpa": (partial(_marian, attention="sdpa"), "transformers"),
 }
-"""By system: how to make its update, and how to ask for its version."""
+"""By system: how to make its update, and the distribution whose version counts."""
 
 
 # --- measuring ----------------------------------------------------------------------------------
 
 
-def measure(update: Update, feed: Iterator[Batch], seconds: float, warm_up: int) -> dict[str, float]:
+def measure(update: Update, text: Text, seed: int, seconds: float, warm_up: int) -> dict[str, float]:
     """Train for `seconds` after `warm_up` updates, making batches included."""
+    feed = text.batches(seed)
     for _ in range(warm_up):
         update(next(feed))
     losses, num_tokens, started = [], 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
-        batch = next(feed)
-        losses.append(update(batch))
-        num_tokens += batch.num_source_tokens + batch.num_target_tokens
+        rows = next(feed)
+        losses.append(update(rows))
+        num_tokens += text.num_tokens(rows)
     last = losses[-5:]
     return {"tok_s": num_tokens / elapsed, "updates": len(losses), "loss": sum(last) / len(last)}
 
@@ -237,11 +265,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     torch.manual_seed(options.seed)
-    make, version_of = IN_PROCESS[options.system]
-    feed = batches(options.work / "store", options.seed)
-    result = measure(make(SHAPES[options.shape]), feed, options.seconds, options.warm_up)
+    make, distribution = IN_PROCESS[options.system]
+    text = Text(options.work / "store")
+    update = make(SHAPES[options.shape], text)
+    result = measure(update, text, options.seed, options.seconds, options.warm_up)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**result, "peak_mb": peak_mb, "version": version_of(), "torch": torch.__version__}))
+    versions = {"version": version(distribution), "torch": torch.__version__}
+    print(json.dumps({**result, "peak_mb": peak_mb, **versions}))
 
 
 if __name__ == "__main__":

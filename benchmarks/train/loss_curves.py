@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 from corpus import PAD_ID, VOCAB_SIZE, Corpus, prepare_corpus
-from in_process import batches, plain_update, transduce_model, transduce_update
+from in_process import Text, plain_update, transduce_model, transduce_update
 from plain import PlainTransformer
 from record import ROOT, append_line, commit, hardware, today
 from shapes import SHAPES
@@ -38,12 +38,13 @@ def curves(
     fast_model = transduce_model(SHAPES[shape], dropout)
     plain_model = PlainTransformer(SHAPES[shape], VOCAB_SIZE, PAD_ID, dropout)
     plain_model.load_state_dict(fast_model.tensors())
-    fast = transduce_update(fast_model)
-    plain = plain_update(plain_model, lambda batch: plain_model(batch.source, batch.target))
+    text = Text(corpus.directory / "store")
+    fast = transduce_update(fast_model, text)
+    plain = plain_update(plain_model, lambda batch: plain_model(batch.source, batch.target), text)
     fast_losses, plain_losses = [], []
-    for step, batch in enumerate(islice(batches(corpus.directory / "store", seed), steps), 1):
-        fast_losses.append(fast(batch))
-        plain_losses.append(plain(batch))
+    for step, rows in enumerate(islice(text.batches(seed), steps), 1):
+        fast_losses.append(fast(rows))
+        plain_losses.append(plain(rows))
         if step % 10 == 0:
             print(
                 f"seed {seed}, step {step}: fast {fast_losses[-1]:.6f}, plain {plain_losses[-1]:.6f}",

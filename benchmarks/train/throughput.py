@@ -106,6 +106,7 @@ def _line(
         "tok_s_all": [round(float(result["tok_s"]), 1) for result in rounds],
         "updates": [result["updates"] for result in rounds],
         "gflops": round(gflops, 1),
+        "sgemm_share_split": round(gflops / split, 4),
         "sgemm_gflops": shared,
         "sgemm_gflops_split": split,
         "sgemm_gflops_all": [peak["shared"] for peak in peaks],
