@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from shapes import SHAPES, training_flops
+from shapes import SHAPES, model_config
 
 __all__ = ["EOS_ID", "PAD_ID", "START_ID", "VOCAB_SIZE", "Corpus", "prepare_corpus"]
 
@@ -62,6 +62,7 @@ def _prepare(data: Path, work: Path) -> dict[str, object]:
     import sentencepiece
 
     from transduce.batch.store import build_store
+    from transduce.train.flops import Work, training_flops
 
     for language in _LANGUAGES:
         with gzip.open(data / f"train.{language}.gz") as packed:
@@ -88,13 +89,21 @@ def _prepare(data: Path, work: Path) -> dict[str, object]:
     pairs = list(zip(*sides, strict=True))
     build_store(work / "store", pairs, vocab_size=VOCAB_SIZE, fingerprint="benchmarks/train")
     lengths = [(len(source) + 1, len(target) + 1) for source, target in pairs]
-    num_source, num_target = (sum(side) for side in zip(*lengths, strict=True))
+    work_of_a_pass = Work(
+        num_source_tokens=sum(source for source, _ in lengths),
+        num_target_tokens=sum(target for _, target in lengths),
+        num_source_pairs=sum(source**2 for source, _ in lengths),
+        num_target_pairs=sum(target**2 for _, target in lengths),
+        num_cross_pairs=sum(source * target for source, target in lengths),
+    )
+    num_source, num_target = work_of_a_pass.num_source_tokens, work_of_a_pass.num_target_tokens
     return {
         "num_pairs": len(pairs),
         "num_source_tokens": num_source,
         "num_target_tokens": num_target,
         "flops_per_token": {
-            name: training_flops(shape, VOCAB_SIZE, lengths) / (num_source + num_target)
+            name: training_flops(model_config(shape, VOCAB_SIZE, PAD_ID), work_of_a_pass)
+            / (num_source + num_target)
             for name, shape in SHAPES.items()
         },
     }

@@ -32,7 +32,7 @@ import torch
 from corpus import EOS_ID, PAD_ID, START_ID, VOCAB_SIZE
 from numpy.typing import NDArray
 from plain import PlainTransformer, plain_loss
-from shapes import SHAPES, Shape
+from shapes import SHAPES, Shape, model_config
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -40,7 +40,6 @@ from transduce.batch.collate import Batch, SpecialIds, collate
 from transduce.batch.config import BatchConfig
 from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
-from transduce.model.config import TransformerConfig
 from transduce.model.transformer import Transformer
 from transduce.train.config import TrainConfig
 from transduce.train.memory import keep_freed_memory
@@ -86,20 +85,7 @@ class Text:
 
 def transduce_model(shape: Shape, dropout: float) -> Transformer:
     """Ours in `shape`, as the paper wires it."""
-    return Transformer(
-        TransformerConfig(
-            source_vocab_size=VOCAB_SIZE,
-            target_vocab_size=VOCAB_SIZE,
-            pad_id=PAD_ID,
-            num_encoder_layers=shape.num_layers,
-            num_decoder_layers=shape.num_layers,
-            d_model=shape.d_model,
-            d_ff=shape.d_ff,
-            num_heads=shape.num_heads,
-            dropout=dropout,
-            norm="post",
-        )
-    )
+    return Transformer(model_config(shape, VOCAB_SIZE, PAD_ID, dropout))
 
 
 def transduce_update(model: Transformer, text: Text) -> Update:

@@ -1,4 +1,4 @@
-"""What the figures of benchmarks/train rest on: the count of FLOPs, the peers' logs, the plain path."""
+"""What the figures of benchmarks/train rest on: the peers' logs, the plain path."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from command_line import (
 )
 from corpus import Corpus
 from plain import PlainTransformer, plain_loss
-from shapes import Shape, training_flops
+from shapes import Shape
 
 from transduce.train.loss import batch_loss
 
@@ -41,27 +41,6 @@ FAIRSEQ = (
 @pytest.fixture
 def corpus(tmp_path):
     return Corpus(tmp_path, 29_000, num_source_tokens=300, num_target_tokens=100, flops_per_token={})
-
-
-def test_flops_are_those_of_a_hand_count():
-    # d = 2, d_ff = 3, one layer a stack, 5 classes; a pair of 2 source and 1 target tokens.
-    encoder = 2 * (4 * 2 * 2 + 2 * 2 * 3) + 2 * 2 * (2 * 2)  # projections and feed-forward; 2 × 2 positions
-    memory = 2 * (2 * 2 * 2)  # cross-attention's keys and values
-    decoder = 1 * (6 * 2 * 2 + 2 * 2 * 3) + 2 * 2 * (1 * 1) + 2 * 2 * (1 * 2)  # self 1 × 1, cross 1 × 2
-    output = 1 * 2 * 5
-    shape = Shape(d_model=2, d_ff=3, num_heads=1, num_layers=1)
-    assert training_flops(shape, 5, [(2, 1)]) == 3 * 2 * (encoder + memory + decoder + output)
-
-
-def test_flops_agree_with_what_torch_counts():
-    from torch.utils.flop_counter import FlopCounterMode
-
-    shape = Shape(d_model=8, d_ff=12, num_heads=2, num_layers=2)
-    model = PlainTransformer(shape, vocab_size=16, pad_id=0, dropout=0.0)
-    source, target = torch.randint(1, 16, (3, 7)), torch.randint(1, 16, (3, 5))
-    with FlopCounterMode(display=False) as counter:
-        plain_loss(model(source, target), target, pad_id=0).backward()
-    assert training_flops(shape, 16, [(7, 5)] * 3) == counter.get_total_flops()
 
 
 def test_an_opennmt_line_tells_all_tokens_and_the_end_symbols_it_leaves_out(corpus):
