@@ -336,6 +336,7 @@ def _store_text(
             vocab_size=max(source.vocab_size, target.vocab_size),
             fingerprint=fingerprint,
             num_copies=copies,
+            lines=numbers,
         )
 
 
