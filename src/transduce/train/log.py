@@ -94,7 +94,8 @@ class RunLog:
                 self._writer = _tensorboard_writer(directory / "tensorboard", from_step)
                 if self._writer is None:
                     display.message(
-                        f"TensorBoard is not installed (`pip install tensorboard`); {self._file} has all figures"
+                        f"TensorBoard is not installed (`pip install tensorboard`); "
+                        f"{self._file} has all figures"
                     )
 
     def __enter__(self) -> RunLog:

@@ -26,6 +26,7 @@ from transduce.batch.collate import Batch, SpecialIds, collate
 from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, TransduceError
+from transduce.files import written_or
 from transduce.model.transformer import Transformer
 from transduce.train.average import MovingAverage
 from transduce.train.checkpoint import (
@@ -126,6 +127,8 @@ class Trainer:
                 update or a validation broke off; what was saved is whole.
         """
         with closing(self._display):
+            with written_or(CheckpointError, f"there is no place for checkpoints in {self._directory}"):
+                self._checkpoints.mkdir(parents=True, exist_ok=True)  # told now, not after an hour
             self._resume()
             self._costs.begin(self.state, self._precision)
             with RunLog(self._directory, self._display, from_step=self.state.step) as log, _signals() as wish:
