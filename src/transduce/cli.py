@@ -6,6 +6,7 @@ stdout, everything else to stderr. A problem that the user can mend is one line 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
 from pathlib import Path
@@ -79,7 +80,8 @@ def main() -> NoReturn:
 
 
 def _fail(message: str) -> NoReturn:
-    sys.stderr.write(f"error: {message}\n")
+    with contextlib.suppress(OSError):  # nobody may be there to read it
+        sys.stderr.write(f"error: {message}\n")
     sys.exit(2)
 
 

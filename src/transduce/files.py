@@ -49,7 +49,9 @@ def written_or(kind: type[TransduceError], what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" ({error.filename})" if error.filename and str(error.filename) not in what else ""
+        file = Path(str(error.filename or ""))
+        known = not error.filename or str(file) in what or str(file.parent) in what
+        where = "" if known else f" ({file})"
         raise kind(f"{what}{where}: {what_to_do(error)}") from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -264,6 +265,26 @@ def test_a_directory_that_only_others_may_write(train, tmp_path):
     assert "no permission to write there" in err
     (tmp_path / "runs").chmod(0o755)
     assert train(tmp_path / "runs" / "run")[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ear", ["a full disk", "a closed pipe"])
+def test_a_run_that_nobody_hears_goes_on(ear, text, undisturbed, tmp_path):
+    """`2> log` on a disk that fills up, `2>&1 | tee` whose reader is gone."""
+    command = [sys.executable, "-c", "from transduce.cli import main; main()", "train"]
+    command += ["--source", str(text[0]), "--target", str(text[1]), "--out", str(tmp_path / "run")]
+    for setting in SETTINGS:
+        command += ["--set", setting]
+    if ear == "a full disk":
+        stderr = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, stderr = os.pipe()
+        os.close(reader)
+    try:
+        assert subprocess.run(command, stderr=stderr, timeout=120).returncode == 0
+    finally:
+        os.close(stderr)
+    assert contents(tmp_path / "run") == contents(undisturbed)
 
 
 def test_a_second_process_is_told_in_one_line(train, tmp_path):
