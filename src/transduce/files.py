@@ -133,6 +133,8 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         hidden = str(path.parent / f".{path.name}.")
+        if error.errno is None:  # not the system's
+            raise
         if error.filename is None or error.filename2 is not None or str(error.filename).startswith(hidden):
             error.filename, error.filename2 = str(path), None
         raise
