@@ -125,7 +125,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(store):
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert not train_step(model, optimizer, [batch], config, step=1).skipped
 
-
     assert not train_step(model, optimizer, [batch], config).skipped
 
 
