@@ -41,6 +41,25 @@ def made_with() -> dict[str, str]:
     return found
 
 
+def _troubles(state: RunState) -> list[str]:
+    """What went wrong on the way, if anything did."""
+    lines = []
+    if state.num_skipped:
+        lines.append(
+            f"- {state.num_skipped:,} updates were left out because the loss or gradient was not finite; "
+            f"log.jsonl of the run names their text"
+        )
+    for rollback in state.rollbacks:
+        to = f"the weights of step {rollback.to:,}" if rollback.to else "the initial weights"
+        lines.append(f"- at step {rollback.step:,} training went back to {to} and on with a lower rate")
+    if state.rollbacks:
+        lines.append(
+            f"- {state.num_lost:,} updates were lost by it; the rate ended at {state.rate_scale:.3g} of the "
+            f"schedule's"
+        )
+    return lines
+
+
 def model_card(
     recipe: Recipe,
     num_parameters: int,
@@ -84,6 +103,7 @@ def model_card(
         "",
         f"- ended: {outcome.reason}",
         *(f"- {line}" for line in training_facts(outcome.state, events)),
+        *_troubles(outcome.state),
         f"- weights: {_AVERAGES[recipe.train.average]} {', '.join(averaged_steps)}",
         f"- made with {versions}",
         "",

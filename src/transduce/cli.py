@@ -6,6 +6,8 @@ stdout, everything else to stderr. A problem that the user can mend is one line 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -14,6 +16,7 @@ import typer
 
 from transduce import __version__
 from transduce.errors import DataError, TransduceError
+from transduce.files import what_to_do
 
 if TYPE_CHECKING:
     from transduce.evaluate.scores import Scores
@@ -67,7 +70,8 @@ def main() -> NoReturn:
         sys.exit(1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}")
+        unwritten = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        _fail(f"{where}{what_to_do(error) if unwritten else error.strerror or error}")
     except Exception as error:
         if hasattr(error, "format_message"):  # click's own: a wrong option, a missing argument
             _fail(f"{error.format_message()} (`{_command()} --help` lists what there is)")
@@ -76,7 +80,8 @@ def main() -> NoReturn:
 
 
 def _fail(message: str) -> NoReturn:
-    sys.stderr.write(f"error: {message}\n")
+    with contextlib.suppress(OSError):  # nobody may be there to read it
+        sys.stderr.write(f"error: {message}\n")
     sys.exit(2)
 
 

@@ -10,7 +10,7 @@ Running the same command again continues at the first step that is not done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from rich.console import Console
 from transduce.card import made_with, model_card, training_facts
 from transduce.errors import CheckpointError, RecipeError
 from transduce.evaluate.scores import Scores, fast_bleu, fast_chrf, score
-from transduce.files import clear_leftovers
+from transduce.files import clear_leftovers, written_or
 from transduce.finetune import STARTED_FROM, Origin, begin_from, open_origin
 from transduce.model.config import TransformerConfig
 from transduce.prepare import Prepared, Run, prepare, training_corpus
@@ -67,8 +67,12 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
             return None
         old = None if origin is None else origin.tokenizers
         prepared = prepare(recipe, cleaned, run, console, origin=old, allow_changes=allow_changes)
-        model = _new_model(recipe, prepared, origin)
-        outcome = _train(recipe, run, prepared, model, console)
+
+        def make() -> Transformer:
+            return _new_model(recipe, prepared, origin)
+
+        model = make()
+        outcome = _train(recipe, run, prepared, model, make, console)
         if outcome.finished:
             finish(recipe, run, prepared, model, outcome, console)
         return outcome
@@ -79,18 +83,23 @@ def _alone(run: Run) -> Iterator[None]:
     """Keep other processes off the run; the system lets go of the lock however this one ends.
 
     Raises:
-        CheckpointError: another process is working on it.
+        CheckpointError: another process is working on it, or it cannot be written.
     """
     from filelock import FileLock, Timeout
 
-    run.path.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(run.path / ".lock", timeout=0)
+    with written_or(CheckpointError, f"the run directory {run.path} cannot be used"):
+        run.path.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise CheckpointError(
+                f"another process is working on {run.path}: wait for it, stop it, or choose another --out"
+            ) from None
     try:
-        with FileLock(run.path / ".lock", timeout=0):
-            yield
-    except Timeout:
-        raise CheckpointError(
-            f"another process is working on {run.path}: wait for it, stop it, or choose another --out"
-        ) from None
+        yield
+    finally:
+        lock.release()
 
 
 def _settle(
@@ -150,8 +159,15 @@ def _model_config(recipe: Recipe, prepared: Prepared) -> TransformerConfig:
     )
 
 
-def _train(recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, console: Console) -> Outcome:
-    """Run the training loop until it ends."""
+def _train(
+    recipe: Recipe,
+    run: Run,
+    prepared: Prepared,
+    model: Transformer,
+    make: Callable[[], Transformer],
+    console: Console,
+) -> Outcome:
+    """Run the training loop until it ends; `make` makes the model once more as it was."""
     from transduce.batch.collate import SpecialIds, collate
     from transduce.batch.order import BatchOrder
     from transduce.train.log import make_display
@@ -186,6 +202,7 @@ def _train(recipe: Recipe, run: Run, prepared: Prepared, model: Transformer, con
             validation=validation,
             validator=_decoding_validator(recipe, prepared),
             workers=workers,
+            remake=make,
             display=make_display(console),
         ).run()
 

@@ -121,7 +121,7 @@ def prepare(
     facts_file = run.text / "text.json"
     # The validation store is written last, so that its fingerprint stands for everything.
     if stored_fingerprint(run.store / "valid") != fingerprint:
-        begun = run.checkpoints.exists()
+        begun = any(run.checkpoints.glob("step-*"))
         if begun and not allow_changes:
             raise DataError(
                 f"the text of {run.path} is not what its training began with: put the files back as they "
@@ -336,6 +336,7 @@ def _store_text(
             vocab_size=max(source.vocab_size, target.vocab_size),
             fingerprint=fingerprint,
             num_copies=copies,
+            lines=numbers,
         )
 
 

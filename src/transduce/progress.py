@@ -5,9 +5,12 @@ Always on stderr: stdout belongs to results.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -26,8 +29,31 @@ PLAIN_SECONDS = 10.0
 
 
 def stderr_console() -> Console:
-    """The console that all messages go to."""
-    return Console(stderr=True, highlight=False)
+    """The console that all messages go to.
+
+    Work does not stop because nobody can hear of it any more: a closed pipe or a full disk behind
+    stderr is passed over.
+    """
+    return Console(file=cast("TextIO", _Unheard(sys.stderr)), highlight=False)
+
+
+class _Unheard:
+    """A stream; what it cannot take is left unsaid."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def redraws(console: Console) -> bool:

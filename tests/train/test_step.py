@@ -124,3 +124,38 @@ def test_a_gradient_that_is_not_finite_changes_nothing(store):
     assert result.skipped
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert not train_step(model, optimizer, [batch], config, step=1).skipped
+
+    assert not train_step(model, optimizer, [batch], config).skipped
+
+
+def test_a_loss_that_is_not_finite_changes_nothing_either(store, monkeypatch):
+    """An infinite loss can have a finite gradient: the sum overflowed, not its parts."""
+    from transduce.train import step
+
+    model = make_model().train()
+    config = TrainConfig(learning_rate=1e-2)
+    optimizer = make_optimizer(model, config)
+    set_rate(optimizer, 1e-2)
+    before = [p.detach().clone() for p in model.parameters()]
+    original = step.accumulate_gradients
+    monkeypatch.setattr(step, "accumulate_gradients", lambda *a, **k: (float("inf"), original(*a, **k)[1]))
+    result = train_step(model, optimizer, [collate(store, np.arange(16), IDS)], config, step=1)
+    assert result.skipped
+    assert np.isfinite(result.grad_norm)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_model_without_finite_loss_is_not_decoded(store):
+    """Search refuses NaN; that must not end a training that may recover."""
+    from transduce.train.validate import validate
+
+    model = make_model().train()
+    batch = collate(store, np.arange(16), IDS)
+    asked = []
+    assert "bleu" in validate(model, [batch], lambda m: asked.append(m) or {"bleu": 1.0}, 0.1)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    figures = validate(model, [batch], lambda m: asked.append(m) or {"bleu": 1.0}, 0.1)
+    assert np.isnan(figures["loss"])
+    assert len(asked) == 1
+    assert model.training

@@ -2,6 +2,7 @@
 
     source.tokens, target.tokens     all ids end to end, uint16 or uint32, no start or end symbols
     source.offsets, target.offsets   int64, one more than there are rows: row i is tokens[o[i]:o[i+1]]
+    lines                            int64, of each pair its line in the text (where they were given)
     store.json                       schema, fingerprint of everything the ids depend on, counts
 
 A store may hold several copies of the corpus, each with its own subword sampling; row
@@ -10,6 +11,7 @@ c · num_pairs + i is pair i of copy c. Knows: ids, files. Does not know: text, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.errors import DataError
-from transduce.files import atomic_directory
+from transduce.files import atomic_directory, written_or
 
 __all__ = ["StoreInfo", "TokenStore", "build_store", "stored_fingerprint"]
 
@@ -70,6 +72,11 @@ class TokenStore:
         """Pairs of the corpus (of one copy)."""
         return self.info.num_pairs
 
+    def lines(self, indices: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Where in the text the pairs of several rows stand; None when the store was not told."""
+        file = self.directory / "lines"
+        return _map(file, "int64")[indices % len(self)] if file.exists() else None
+
     def lengths(self, side: str, copy: int = 0) -> NDArray[np.int32]:
         """Tokens of each row of one copy, the end symbol not counted."""
         first = copy * len(self)
@@ -91,6 +98,7 @@ def build_store(
     vocab_size: int,
     fingerprint: str,
     num_copies: int = 1,
+    lines: NDArray[np.int64] | None = None,
 ) -> StoreInfo:
     """Write a store in one pass, in constant memory; it appears whole or not at all.
 
@@ -100,12 +108,17 @@ def build_store(
         vocab_size: the larger of both, which decides the number form.
         fingerprint: see `StoreInfo`.
         num_copies: how many copies `pairs` holds.
+        lines: of each pair its line in the text, for messages.
 
     Raises:
-        DataError: there are no pairs, or their number is no multiple of `num_copies`.
+        DataError: there are no pairs, or their number is no multiple of `num_copies`; or the directory
+            cannot be written, or the disk is full: what stood there is then unchanged.
     """
     dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
-    with atomic_directory(directory) as temporary:
+    with (
+        written_or(DataError, f"the token store {directory} could not be written"),
+        atomic_directory(directory) as temporary,
+    ):
         with (
             _SideWriter(temporary, "source", dtype) as source,
             _SideWriter(temporary, "target", dtype) as target,
@@ -129,6 +142,8 @@ def build_store(
             num_target_tokens=target.num_tokens,
             dtype=dtype,
         )
+        if lines is not None:
+            (temporary / "lines").write_bytes(lines.astype(np.int64).tobytes())
         (temporary / "store.json").write_text(json.dumps(asdict(info), indent=2) + "\n", encoding="utf-8")
     return info
 
@@ -156,10 +171,14 @@ class _SideWriter:
         self._offsets.write(np.zeros(1, np.int64).tobytes())
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._flush()
-        self._tokens.close()
-        self._offsets.close()
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        with contextlib.ExitStack() as stack:
+            if kind is not None:  # the disk may be full, and closing tries to write once more
+                stack.enter_context(contextlib.suppress(OSError))
+            stack.callback(self._tokens.close)
+            stack.callback(self._offsets.close)
+            if kind is None:
+                self._flush()
 
     def add(self, ids: list[int]) -> None:
         """One row more."""

@@ -28,19 +28,21 @@ from torch import Tensor
 
 from transduce.batch.order import Position
 from transduce.errors import CheckpointError
-from transduce.files import atomic_directory, file_sha256
+from transduce.files import atomic_directory, file_sha256, written_or
 from transduce.model.transformer import Transformer
 from transduce.train.average import MovingAverage
 from transduce.train.config import Precision, TrainConfig
 
 __all__ = [
     "CLOCKED_FIELDS",
+    "Rollback",
     "RunState",
     "Window",
     "average_checkpoints",
     "best_checkpoints",
     "choose_checkpoints",
     "finished_weights",
+    "is_damaged",
     "list_checkpoints",
     "load_checkpoint",
     "newest_good_checkpoint",
@@ -68,6 +70,18 @@ class Window:
     num_cells: int = 0
     flops: int = 0
     seconds: float = 0.0
+    grad_norm: float = 0.0
+    """Of the latest update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollback:
+    """The run went back to older weights (`recovery`)."""
+
+    step: int
+    """The last update before it; the next one is `step` + 1, whatever the weights."""
+    to: int
+    """Step of the checkpoint it went back to; 0 means the initial weights."""
 
 
 @dataclass(kw_only=True)
@@ -87,7 +101,17 @@ class RunState:
     precision: Precision | None = None
     """What `auto` became at the run's beginning; None where it was not asked for."""
     num_skipped: int = 0
-    """Updates left out because the gradient was not finite."""
+    """Updates left out because the loss or the gradient was not finite."""
+    num_skipped_in_a_row: int = 0
+    """Of these, the latest without a finite one between them."""
+    rollbacks: list[Rollback] = field(default_factory=list)
+    """Each time the run went back to older weights."""
+    num_fruitless: int = 0
+    """Of these, how many since the last checkpoint that was due."""
+    num_lost: int = 0
+    """Updates that are not in the weights because the run went back; the schedule does not count them."""
+    rate_scale: float = 1.0
+    """What the schedule's rate is multiplied by; lower after the run went back."""
     best_score: float | None = None
     """Best value of the stop metric (higher is better; a loss is negated)."""
     best_step: int = 0
@@ -124,6 +148,10 @@ class RunState:
             self.scores = {}
         self.text = text
 
+    def gave_up(self, step: int) -> bool:
+        """Whether the weights after `step` were given up when the run went back to older ones."""
+        return any(rollback.to < step < rollback.step for rollback in self.rollbacks)
+
 
 def save_checkpoint(
     directory: Path,
@@ -145,17 +173,12 @@ def save_checkpoint(
     }
     if average is not None:
         contents[_AVERAGE] = save({n: t.contiguous() for n, t in average.tensors().items()})
-    try:
-        with atomic_directory(path) as temporary:
-            for name, content in contents.items():
-                (temporary / name).write_bytes(content)
-            sums = "".join(f"{file_sha256(temporary / name)}  {name}\n" for name in contents)
-            (temporary / "SHA256SUMS").write_text(sums, encoding="ascii")
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoint of step {state.step} could not be written to {directory} ({error}); "
-            f"earlier ones are whole: make room and run the same command again"
-        ) from error
+    what = f"the checkpoint of step {state.step} could not be written to {directory} (earlier ones are whole)"
+    with written_or(CheckpointError, what), atomic_directory(path) as temporary:
+        for name, content in contents.items():
+            (temporary / name).write_bytes(content)
+        sums = "".join(f"{file_sha256(temporary / name)}  {name}\n" for name in contents)
+        (temporary / "SHA256SUMS").write_text(sums, encoding="ascii")
     return path
 
 
@@ -199,28 +222,38 @@ def list_checkpoints(directory: Path) -> list[Path]:
 def newest_good_checkpoint(directory: Path, report: Callable[[str], None]) -> Path | None:
     """The newest checkpoint whose checksums agree; each damaged one is reported and passed over."""
     for path in reversed(list_checkpoints(directory)):
-        problem = _damage(path)
+        problem = is_damaged(path)
         if problem is None:
             return path
         report(f"checkpoint {path.name} is damaged ({problem}) and is passed over")
     return None
 
 
-def prune_checkpoints(directory: Path, keep: int, every: int, keep_steps: Sequence[int] = ()) -> None:
+def prune_checkpoints(
+    directory: Path,
+    keep: int,
+    every: int,
+    keep_steps: Sequence[int] = (),
+    *,
+    state: RunState | None = None,
+) -> None:
     """Delete what is no longer wanted, and what a kill left behind.
 
     Args:
         directory: of the checkpoints.
-        keep: how many of the newest stay.
+        keep: how many of the newest that were due stay, and the newest of all.
         every: updates between two; an older one out of step was made by an interruption, and would
             make the average another than the undisturbed run's.
         keep_steps: steps that stay besides.
+        state: names the steps that were given up; their checkpoints go.
     """
     *older, newest = list_checkpoints(directory)
-    regular = [path for path in older if step_of(path) % every == 0]
-    wanted = {newest, *regular[max(0, len(regular) - keep + 1) :]}
+    lost = {path for path in older if state is not None and state.gave_up(step_of(path))}
+    regular = [path for path in (*older, newest) if step_of(path) % every == 0 and path not in lost]
+    wanted = {newest, *regular[max(0, len(regular) - keep) :]}
+    wanted |= {path for path in older if step_of(path) in keep_steps} - lost
     for path in older:
-        if path not in wanted and step_of(path) not in keep_steps:
+        if path not in wanted:
             shutil.rmtree(path)
     for leftover in directory.glob(".step-*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -234,7 +267,7 @@ def choose_checkpoints(directory: Path, config: TrainConfig, state: RunState) ->
     Raises:
         CheckpointError: no checkpoint holds the moving average that is asked for.
     """
-    paths = _candidates(directory, config)
+    paths = _candidates(directory, config, state)
     if config.average == "ema" and not paths:
         raise CheckpointError(
             f"no checkpoint in {directory} holds a moving average, since train.average was another when "
@@ -252,13 +285,14 @@ def best_checkpoints(directory: Path, config: TrainConfig, state: RunState) -> l
     As many as `average = best` wants; else one.
     """
     count = config.average_checkpoints if config.average == "best" else 1
-    scored = [path for path in _candidates(directory, config) if str(step_of(path)) in state.scores]
+    candidates = _candidates(directory, config, state)
+    scored = [path for path in candidates if str(step_of(path)) in state.scores]
     return sorted(scored, key=lambda path: -state.scores[str(step_of(path))])[:count]
 
 
-def _candidates(directory: Path, config: TrainConfig) -> list[Path]:
+def _candidates(directory: Path, config: TrainConfig, state: RunState) -> list[Path]:
     """The checkpoints that the finished model can come from, oldest first."""
-    paths = list_checkpoints(directory)
+    paths = [path for path in list_checkpoints(directory) if not state.gave_up(step_of(path))]
     return [path for path in paths if config.average != "ema" or (path / _AVERAGE).exists()]
 
 
@@ -295,7 +329,11 @@ def average_checkpoints(paths: Sequence[Path], file: str = "model.safetensors") 
 
 def _read_state(path: Path) -> RunState:
     raw: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
-    nested = {"position": Position(**raw["position"]), "window": Window(**raw["window"])}
+    nested = {
+        "position": Position(**raw["position"]),
+        "window": Window(**raw["window"]),
+        "rollbacks": [Rollback(**rollback) for rollback in raw.get("rollbacks", [])],
+    }
     return RunState(**{**raw, **nested})
 
 
@@ -310,7 +348,7 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def _damage(path: Path) -> str | None:
+def is_damaged(path: Path) -> str | None:
     """What is wrong with a checkpoint, in a few words; None when its checksums agree."""
     try:
         lines = (path / "SHA256SUMS").read_text(encoding="ascii").splitlines()

@@ -76,6 +76,13 @@ class TrainConfig:
     """R-Drop's α (its paper: 5 for translation): every batch runs twice, with different dropout, and
     both predictions are drawn together; an update costs about twice as much. 0 is off."""
 
+    skip_limit: int = 5
+    """Updates in a row with a loss or gradient that is not finite, after which older weights are taken."""
+    rollback_factor: float = 0.5
+    """What the rate is multiplied by each time the run goes back."""
+    max_rollbacks: int = 5
+    """Times the run may go back before it has made a new checkpoint; then it ends with an error."""
+
     validate_every: int = 1000
     """Updates between two validations; 0 means only at the end."""
     validate_sentences: int = 500
@@ -139,6 +146,11 @@ class TrainConfig:
             raise RecipeError(
                 f"stop_at = {self.stop_at:g} waits for {self.stop_metric}, which only translating shows: "
                 f"set validate_sentences, or stop_metric = 'loss'"
+            )
+        if self.skip_limit < 1 or self.max_rollbacks < 0 or not 0.0 < self.rollback_factor <= 1.0:
+            raise RecipeError(
+                f"skip_limit ({self.skip_limit}) must be at least 1, max_rollbacks ({self.max_rollbacks}) at "
+                f"least 0, and rollback_factor ({self.rollback_factor}) above 0 and at most 1"
             )
         if not self.learning_rate and not self.warmup_steps:
             raise RecipeError(

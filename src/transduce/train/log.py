@@ -5,18 +5,25 @@ every one, with its unit:
 
     train      step, epoch, loss, nll, perplexity, learning_rate, grad_norm, tokens_per_second, …
     validate   step, loss, nll, perplexity, and what the validators return (bleu, chrf, …)
+    skip       step, epoch, what (loss or gradient was not finite), in_a_row, lines of the text
+    rollback   step, to (the step whose weights are taken), rate_scale
+    crash      step, error, trace
     stop       step, reason
+
+A figure that is not finite is `null` in `log.jsonl`: JSON has no word for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,12 +31,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from transduce.files import write_atomic
+from transduce.errors import CheckpointError
+from transduce.files import what_to_do, write_atomic, written_or
 from transduce.progress import PLAIN_SECONDS, redraws
 
 __all__ = [
     "CLOCKED_FIGURES",
     "Display",
+    "Fields",
     "LiveDisplay",
     "PlainDisplay",
     "RunLog",
@@ -43,11 +52,14 @@ CLOCKED_FIGURES = frozenset(
 )
 """Figures of events in which two equal runs differ: clock and meters."""
 
+Fields = Mapping[str, Any]
+"""An event's figures, by name: numbers, text, lists of numbers; `step` is always there."""
+
 
 class Display(Protocol):
     """Shows a run's progress; takes the same events as the log."""
 
-    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+    def event(self, kind: str, fields: Fields) -> None:
         """One event."""
 
     def message(self, text: str) -> None:
@@ -63,16 +75,28 @@ class RunLog:
     def __init__(
         self, directory: Path, display: Display, *, from_step: int = 0, tensorboard: bool = True
     ) -> None:
-        """Open the log of a run that stands at `from_step`; later events of a lost end are removed."""
+        """Open the log of a run that stands at `from_step`; later events of a lost end are removed.
+
+        Raises:
+            CheckpointError: `log.jsonl` cannot be written; so do events. TensorBoard's curves say the
+                same, so a run goes on without them.
+        """
         self.display = display
         self._file = directory / "log.jsonl"
-        self._told = _forget_after(self._file, from_step)
-        self._stream = self._file.open("a", encoding="utf-8")
-        self._writer = _tensorboard_writer(directory / "tensorboard", from_step) if tensorboard else None
-        if tensorboard and self._writer is None:
-            display.message(
-                f"TensorBoard is not installed (`pip install tensorboard`); {self._file} has all figures"
-            )
+        with self._written():
+            self._told = _forget_after(self._file, from_step)
+            self._stream = self._file.open("a", encoding="utf-8")
+        self._writer: _Writer | None = None
+        self._usual_hook = threading.excepthook
+        threading.excepthook = self._thread_failed
+        if tensorboard:
+            with self._curves():
+                self._writer = _tensorboard_writer(directory / "tensorboard", from_step)
+                if self._writer is None:
+                    display.message(
+                        f"TensorBoard is not installed (`pip install tensorboard`); "
+                        f"{self._file} has all figures"
+                    )
 
     def __enter__(self) -> RunLog:
         return self
@@ -80,32 +104,59 @@ class RunLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()
-        if self._writer is not None:
-            self._writer.close()
+        with contextlib.suppress(OSError):  # what a full disk did not take is told already
+            self._stream.close()
+        with self._curves():
+            if self._writer is not None:
+                self._writer.close()
+        threading.excepthook = self._usual_hook
         self.display.close()
 
-    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+    def event(self, kind: str, fields: Fields) -> None:
         """Record one event everywhere; one that was recorded before a kill is only shown again."""
         line = {"event": kind, **fields, "time": round(time.time(), 3)}
         if _identity(line) not in self._told:
-            told = {name: value if _is_json(value) else None for name, value in line.items()}
-            self._stream.write(json.dumps(told, allow_nan=False) + "\n")
-            self._stream.flush()
-            self._draw(kind, fields)
+            line = {name: None if _not_finite(value) else value for name, value in line.items()}
+            with self._written():
+                self._stream.write(json.dumps(line, allow_nan=False) + "\n")
+                self._stream.flush()
+            with self._curves():
+                self._draw(kind, fields)
         self.display.event(kind, fields)
 
     def flush(self) -> None:
         """Hand everything to the system: TensorBoard's writer keeps points back for minutes."""
-        if self._writer is not None:
-            self._writer.flush()
+        with self._curves():
+            if self._writer is not None:
+                self._writer.flush()
 
-    def _draw(self, kind: str, fields: Mapping[str, float | str]) -> None:
+    def _draw(self, kind: str, fields: Fields) -> None:
         """Points of TensorBoard's curves."""
         if self._writer is not None:
             for name, value in fields.items():
                 if name != "step" and isinstance(value, int | float):
                     self._writer.add_scalar(f"{kind}/{name}", value, int(fields["step"]))
+
+    def _written(self) -> contextlib.AbstractContextManager[None]:
+        return written_or(
+            CheckpointError, f"the log {self._file} could not be written (checkpoints are whole)"
+        )
+
+    def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
+        """TensorBoard writes in a thread of its own, and tells the next call (`_curves`) what went wrong."""
+        if not isinstance(failure.exc_value, OSError):
+            self._usual_hook(failure)
+
+    @contextlib.contextmanager
+    def _curves(self) -> Iterator[None]:
+        """Go on without TensorBoard when it cannot write, and say so once."""
+        try:
+            yield
+        except OSError as error:
+            self._writer = None
+            self.display.message(
+                f"no more curves for TensorBoard ({what_to_do(error)}); log.jsonl has all of them"
+            )
 
 
 class PlainDisplay:
@@ -115,7 +166,7 @@ class PlainDisplay:
         self._console = console
         self._last = 0.0
 
-    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+    def event(self, kind: str, fields: Fields) -> None:
         """Training lines come at most every ten seconds, all others at once."""
         now = time.monotonic()
         if kind == "train" and now - self._last < PLAIN_SECONDS:
@@ -142,7 +193,7 @@ class LiveDisplay:
         self._score = ""
         self._live.start()
 
-    def event(self, kind: str, fields: Mapping[str, float | str]) -> None:
+    def event(self, kind: str, fields: Fields) -> None:
         """Redraw, or scroll."""
         if kind != "train":
             if kind == "validate":
@@ -181,11 +232,13 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _sentence(kind: str, fields: Mapping[str, float | str]) -> str:
+def _sentence(kind: str, fields: Fields) -> str:
     """An event in words."""
     if kind == "train":
         parts = [*_learning(fields), *_working(fields), _time_left(fields)]
         return "  ".join(part for part in parts if part)
+    if kind in _WORDS:
+        return _WORDS[kind](fields)
     numbers = "  ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in fields.items()
@@ -195,7 +248,7 @@ def _sentence(kind: str, fields: Mapping[str, float | str]) -> str:
     return f"step {fields['step']:,}  {kind}: {numbers}{after}"
 
 
-def _learning(fields: Mapping[str, float | str]) -> list[str]:
+def _learning(fields: Fields) -> list[str]:
     """What a training event says of the model."""
     skipped = f"{fields['skipped']} skipped" if fields.get("skipped") else ""
     return [
@@ -208,7 +261,7 @@ def _learning(fields: Mapping[str, float | str]) -> list[str]:
     ]
 
 
-def _working(fields: Mapping[str, float | str]) -> list[str]:
+def _working(fields: Fields) -> list[str]:
     """What a training event says of the machine."""
     return [
         f"{fields['tokens_per_second']:,.0f} tokens/s",
@@ -219,12 +272,12 @@ def _working(fields: Mapping[str, float | str]) -> list[str]:
     ]
 
 
-def _time_left(fields: Mapping[str, float | str]) -> str:
+def _time_left(fields: Fields) -> str:
     """Until the limit that comes first, if the run goes on as it did."""
     return f"{format_seconds(float(fields['eta_seconds']))} left" if "eta_seconds" in fields else ""
 
 
-def _score(fields: Mapping[str, float | str]) -> str:
+def _score(fields: Fields) -> str:
     """The validation in one figure."""
     return f"BLEU {fields['bleu']:.1f}" if "bleu" in fields else f"validation loss {fields['loss']:.3f}"
 
@@ -233,7 +286,37 @@ def _line(parts: list[str]) -> Text:
     return Text("  ".join(part for part in parts if part), no_wrap=True, overflow="ellipsis")
 
 
-def _identity(event: Mapping[str, float | str]) -> tuple[object, ...]:
+def _skip_sentence(fields: Fields) -> str:
+    where = "lines" if "lines" in fields else "rows"
+    pairs: list[int] = fields[where]
+    first = ", ".join(map(str, pairs[:3])) + (", …" if len(pairs) > 3 else "")
+    of = "the training text" if where == "lines" else "the token store"
+    return (
+        f"step {fields['step']}  skipped, {fields['in_a_row']} in a row: the {fields['what']} is not finite; "
+        f"it was made from {len(pairs):,} pairs ({where} {first} of {of}; log.jsonl has all)"
+    )
+
+
+def _rollback_sentence(fields: Fields) -> str:
+    to = f"the weights of step {fields['to']}" if fields["to"] else "the initial weights"
+    return (
+        f"step {fields['step']}  went back to {to}; goes on after the text that failed, "
+        f"at {fields['rate_scale']:.3g} of the rate"
+    )
+
+
+_WORDS: dict[str, Callable[[Fields], str]] = {
+    "skip": _skip_sentence,
+    "rollback": _rollback_sentence,
+    "crash": lambda fields: f"step {fields['step']}  broke off: {fields['error']}",
+}
+
+
+def _not_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _identity(event: Fields) -> tuple[object, ...]:
     """What makes two lines the same event: kind, step, and why training stopped."""
     return event["event"], int(event["step"]), event.get("reason")
 
@@ -260,11 +343,6 @@ def _forget_after(file: Path, step: int) -> set[tuple[object, ...]]:
                     told.add(identity)
     write_atomic(file, "".join(kept))
     return told
-
-
-def _is_json(value: float | str) -> bool:
-    """JSON has no word for a loss or gradient that is not finite."""
-    return isinstance(value, str) or math.isfinite(value)
 
 
 class _Writer(Protocol):

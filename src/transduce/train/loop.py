@@ -8,22 +8,22 @@ Knows: model, batches, callables. Does not know: text, search, scores, HTTP.
 from __future__ import annotations
 
 import math
-import signal
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import numpy as np
 
 from transduce.batch.collate import Batch, SpecialIds, collate
 from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
-from transduce.errors import CheckpointError
+from transduce.errors import CheckpointError, TransduceError
+from transduce.files import written_or
 from transduce.model.transformer import Transformer
 from transduce.train.average import MovingAverage
 from transduce.train.checkpoint import (
@@ -44,13 +44,15 @@ from transduce.train.log import Display, RunLog
 from transduce.train.optimizer import make_optimizer, set_rate
 from transduce.train.parallel import Workers
 from transduce.train.precision import choose_precision
+from transduce.train.recovery import in_trouble, roll_back, skip_fields
 from transduce.train.schedule import learning_rate, num_batches
+from transduce.train.signals import StopWish, stop_signals
 from transduce.train.step import StepResult, train_step
 from transduce.train.validate import Validator, validate
 
 __all__ = ["Outcome", "Trainer"]
 
-_MOST_SKIPPED = 20  # updates in a row without a finite gradient, after which training gives up
+_WORST = -sys.float_info.max  # a score of weights whose validation is not finite
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Trainer:
         validation: Sequence[Batch],
         validator: Validator | None,
         workers: Workers,
+        remake: Callable[[], Transformer],
         display: Display,
     ) -> None:
         """Prepare a run, or one that goes on.
@@ -93,6 +96,8 @@ class Trainer:
             validation: batches for the validation loss.
             validator: figures from real decoding; None for none.
             workers: threads that share each batch.
+            remake: makes `model` once more as it was given, for a run that must go back and has no
+                checkpoint.
             display: where progress is shown.
         """
         self.model = model
@@ -102,38 +107,49 @@ class Trainer:
         self._workers = workers
         self._directory = directory
         self._checkpoints = directory / "checkpoints"
+        self._remake = remake
         self._display = display
         self._optimizer = make_optimizer(model, config)
         self._average = MovingAverage(model, config.ema_decay) if config.average == "ema" else None
         self._costs = Costs(model, config, ids.pad_id, workers)
         self.state = RunState()
-        self._grad_norm = 0.0
         self._saved_step = -1
         self._rate = 0.0
         self._precision: Precision = "float32"
-        self._skipped_in_a_row = 0
 
     def run(self) -> Outcome:
         """Train until a limit, early stopping or a signal.
 
         Raises:
-            CheckpointError: saved state cannot be read or written, or the gradient stays infinite.
+            CheckpointError: saved state cannot be read or written, the gradient stays infinite, or an
+                update or a validation broke off; what was saved is whole.
         """
-        self._resume()
-        self._costs.begin(self.state, self._precision)
-        with RunLog(self._directory, self._display, from_step=self.state.step) as log, _signals() as wish:
-            outcome = self._train(log, wish)
-            log.event("stop", {"step": self.state.step, "reason": outcome.reason})
+        with closing(self._display):
+            with written_or(CheckpointError, f"there is no place for checkpoints in {self._directory}"):
+                self._checkpoints.mkdir(parents=True, exist_ok=True)  # told now, not after an hour
+            self._resume()
+            self._costs.begin(self.state, self._precision)
+            with (
+                RunLog(self._directory, self._display, from_step=self.state.step) as log,
+                stop_signals() as wish,
+            ):
+                try:
+                    outcome = self._train(log, wish)
+                except (TransduceError, OSError):
+                    raise
+                except Exception as error:
+                    raise CheckpointError(self._broke_off(log, error)) from error
+                log.event("stop", {"step": self.state.step, "reason": outcome.reason})
         return outcome
 
     def _resume(self) -> None:
         """Take up the newest good checkpoint, if there is one."""
         path = newest_good_checkpoint(self._checkpoints, self._display.message)
         if path is not None:
-            self.state = load_checkpoint(path, self.model, self._optimizer, self._average)
+            self.state = self._load(path)
             self._saved_step = self.state.step
             if path == list_checkpoints(self._checkpoints)[-1]:  # else what it would keep is damaged
-                self._prune()
+                self._prune()  # a kill may have left more than the undisturbed run has to go back to
             self._display.message(f"going on from step {self.state.step}")
         self.state.go_on_with(self._store.info.fingerprint)
         self._precision = self._settled_precision()
@@ -148,13 +164,28 @@ class Trainer:
             self._display.message(f"matrix products are computed in {self.state.precision}")
         return self.state.precision
 
-    def _train(self, log: RunLog, wish: _StopWish) -> Outcome:
+    def _load(self, path: Path) -> RunState:
+        """Put everything that is trained as a checkpoint has it."""
+        self._optimizer.state.clear()  # a parameter without saved moments has none
+        return load_checkpoint(path, self.model, self._optimizer, self._average)
+
+    def _restart(self) -> None:
+        """Put everything that is trained as it was before the first update."""
+        self._optimizer.state.clear()
+        self.model.load_tensors(self._remake().tensors())
+        if self._average is not None:
+            self._average.restart()
+
+    def _train(self, log: RunLog, wish: StopWish) -> Outcome:
         """The loop itself."""
         state = self.state
         self.model.train()
         batches = self._batches(state.position)
         while (reason := self._reason_to_stop()) is None and not wish.stop:
-            self._update(*next(batches))
+            group, after = next(batches)
+            result = self._update(group, after)
+            if result.skipped:
+                self._recover(group, result, log)
             self._milestones(log)
         if reason is not None and str(state.step) not in state.scores:
             self._validate(log)
@@ -164,10 +195,12 @@ class Trainer:
             return Outcome(f"stopped by {wish.name}; run the same command to go on", False, state)
         return Outcome(reason, True, state)
 
-    def _update(self, group: Sequence[Batch], after: Position) -> None:
+    def _update(self, group: Sequence[Batch], after: Position) -> StepResult:
         """One update of the weights, counted and timed."""
         state, started = self.state, time.monotonic()
-        self._rate = learning_rate(state.step + 1, self._share_done(), self.config, self.model.config.d_model)
+        updates = state.step - state.num_lost
+        rate = learning_rate(updates + 1, self._share_done(), self.config, self.model.config.d_model)
+        self._rate = rate * state.rate_scale
         set_rate(self._optimizer, self._rate)
         result = train_step(
             self.model,
@@ -178,25 +211,45 @@ class Trainer:
             precision=self._precision,
             workers=self._workers,
         )
-        self._grad_norm = result.grad_norm
         state.step += 1
         state.position = after
         seconds = time.monotonic() - started
         self._costs.count(state, group, seconds)
         self._count(result, seconds)
         if self._average is not None and not result.skipped:
-            self._average.update(state.step - state.num_skipped)
-        self._skipped_in_a_row = self._skipped_in_a_row + 1 if result.skipped else 0
-        if self._skipped_in_a_row >= _MOST_SKIPPED:
-            raise CheckpointError(
-                f"the gradient was not finite for {_MOST_SKIPPED} updates in a row, up to step {state.step}: "
-                f"delete the newest checkpoints or lower train.learning_rate, and run again"
-            )
+            self._average.update(state.step - state.num_lost)
+        return result
+
+    def _recover(self, group: Sequence[Batch], result: StepResult, log: RunLog) -> None:
+        """Tell of an update that was not finite, and go back when there were too many in a row."""
+        state, config = self.state, self.config
+        log.event("skip", skip_fields(state, group, result, self._store))
+        if state.num_skipped_in_a_row >= config.skip_limit:
+            back = roll_back(state, config, self._checkpoints, load=self._load, restart=self._restart)
+            log.event("rollback", back)
+
+    def _broke_off(self, log: RunLog, error: Exception) -> str:
+        """What to say of an error that nobody foresaw; the log keeps where it came from."""
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+        trace = "".join(traceback.format_exception(error))
+        log.event("crash", {"step": self.state.step, "error": what, "trace": trace})
+        saved = f"step {self._saved_step}" if self._saved_step >= 0 else "the beginning"
+        return (
+            f"training broke off after step {self.state.step} ({what}): nothing saved is lost, and the same "
+            f"command goes on from {saved}; the last line of log.jsonl says where it came from"
+        )
 
     def _count(self, result: StepResult, seconds: float) -> None:
         """Add an update to the run's totals and to the sums of the next log line."""
         state, window = self.state, self.state.window
-        state.num_skipped += result.skipped
+        if result.skipped:  # its figures are no numbers, and would spoil the sums
+            state.num_skipped += 1
+            state.num_skipped_in_a_row += 1
+            state.seconds += seconds
+            window.seconds += seconds
+            return
+        state.num_skipped_in_a_row = 0
+        window.grad_norm = result.grad_norm
         window.loss += result.loss
         window.nll += result.nll
         window.num_cells += result.num_cells
@@ -208,13 +261,14 @@ class Trainer:
     def _milestones(self, log: RunLog) -> None:
         """What comes due after an update: a log line, a validation, a checkpoint."""
         step, config = self.state.step, self.config
-        if step % config.log_every == 0:
+        if step % config.log_every == 0 and self.state.window.num_target_tokens:
             log.event("train", self._figures())
             self.state.window = Window()
         due = config.validate_every and step % config.validate_every == 0
         if due or self._reason_to_stop() is not None:  # before it is saved: the last score belongs to it
             self._validate(log)
-        if step % config.checkpoint_every == 0:
+        if step % config.checkpoint_every == 0 and not in_trouble(self.state):
+            self.state.num_fruitless = 0
             self._save(log)
 
     def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
@@ -266,6 +320,7 @@ class Trainer:
         self._costs.look(state)
         metric = self.config.stop_metric if self.config.stop_metric in figures else "loss"
         score = -figures[metric] if metric == "loss" else figures[metric]
+        score = score if math.isfinite(score) else _WORST
         state.scores[str(state.step)] = score
         if state.best_score is None or score > state.best_score:
             state.best_score, state.best_step, state.num_stale = score, state.step, 0
@@ -284,7 +339,8 @@ class Trainer:
         """Delete old checkpoints; also after a kill that came between saving and deleting."""
         config = self.config
         best = [step_of(path) for path in best_checkpoints(self._checkpoints, config, self.state)]
-        prune_checkpoints(self._checkpoints, config.keep_checkpoints, config.checkpoint_every, best)
+        every = config.checkpoint_every
+        prune_checkpoints(self._checkpoints, config.keep_checkpoints, every, best, state=self.state)
 
     def _figures(self) -> dict[str, float | str]:
         """The training event: means since the last one."""
@@ -299,7 +355,7 @@ class Trainer:
             "nll": nll,
             "perplexity": math.exp(min(nll, 100.0)),
             "learning_rate": self._rate,
-            "grad_norm": self._grad_norm,
+            "grad_norm": window.grad_norm,
             "tokens_per_second": tokens / window.seconds,
             "padding": 1 - tokens / window.num_cells,
             "seconds": round(state.seconds, 1),
@@ -323,34 +379,3 @@ class Trainer:
         if config.max_minutes:
             shares.append(state.seconds / (60 * config.max_minutes))
         return min(1.0, max(shares))
-
-
-class _StopWish:
-    """Set by a signal, read by the loop."""
-
-    stop = False
-    name = ""
-
-
-@contextmanager
-def _signals() -> Iterator[_StopWish]:
-    """Turn the first SIGINT or SIGTERM into a wish; a second one acts as usual."""
-    wish = _StopWish()
-    usual: dict[int, Any] = {}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        del frame
-        wish.stop, wish.name = True, signal.Signals(number).name
-        for known, handler in usual.items():
-            signal.signal(known, handler)
-
-    try:
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
-            usual[number] = signal.signal(number, note)
-    except ValueError:  # not the main thread: a notebook or server handles signals itself
-        pass
-    try:
-        yield wish
-    finally:
-        for known, handler in usual.items():
-            signal.signal(known, handler)

@@ -40,7 +40,7 @@ class StepResult:
     grad_norm: float
     """Length of the whole gradient before clipping."""
     skipped: bool
-    """The gradient was not finite and the weights were left alone."""
+    """The loss or the gradient was not finite and the weights were left alone."""
 
 
 def accumulate_gradients(
@@ -100,7 +100,7 @@ def train_step(
     precision: Precision = "float32",
     workers: Workers | None = None,
 ) -> StepResult:
-    """Gradients of all `batches`, clipped once, one update. A gradient that is not finite changes nothing.
+    """Gradients of all `batches`, clipped once, one update. A loss or gradient not finite changes nothing.
 
     Args:
         model: in training mode.
@@ -122,7 +122,7 @@ def train_step(
     )
     limit = config.clip_norm or math.inf
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
-    finite = math.isfinite(grad_norm)
+    finite = math.isfinite(loss) and math.isfinite(grad_norm)
     if finite:
         optimizer.step()
     return StepResult(

@@ -46,7 +46,7 @@ def validate(
     model.eval()
     try:
         figures = validation_loss(model, batches, label_smoothing)
-        if validator is not None:
+        if validator is not None and math.isfinite(figures["loss"]):  # nothing can be decoded otherwise
             figures |= validator(model)
     finally:
         model.train(was_training)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.errors import ModelError, TransduceError
-from transduce.files import atomic_directory
+from transduce.files import atomic_directory, written_or
 from transduce.recipe import Recipe, StartConfig, read_recipe, write_recipe
 from transduce.text.tokenizer import Tokenizer, load_tokenizers
 
@@ -112,17 +112,25 @@ def write_model_directory(
         text: directory with the tokenizer files, which are copied.
         tensors: every parameter once.
         card: Markdown.
-    """
-    from safetensors.torch import save_file
 
-    with atomic_directory(path) as temporary:
+    Raises:
+        ModelError: the directory cannot be written, or the disk is full; what stood there is unchanged.
+    """
+    from safetensors.torch import save
+
+    with (
+        written_or(ModelError, f"the model {path} could not be written"),
+        atomic_directory(path) as temporary,
+    ):
         # Where the training text lay is nobody's business but the run's; nor where a model lay that
         # this one began from (its fingerprint is in made_with).
         data = replace(recipe.data, source="", target="", valid_source="", valid_target="")
         write_recipe(replace(recipe, data=data, start=StartConfig()), temporary / _RECIPE)
         for file in sorted(text.glob("*.model")):
             shutil.copyfile(file, temporary / file.name)
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / _WEIGHTS)
+        # save_file would hide a full disk in an error of its own, and need as much memory.
+        weights = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        (temporary / _WEIGHTS).write_bytes(weights)
         (temporary / _CARD).write_text(card, encoding="utf-8")
 
 
