@@ -30,7 +30,8 @@ from transduce.text.corpus import open_corpus
 from transduce.text.lines import read_lines
 from transduce.text.pairs import Corpus, Pair
 from transduce.text.piece_map import map_pieces
-from transduce.text.tokenizer import Tokenizer, load_tokenizers, save_tokenizers, train_tokenizers
+from transduce.text.tokenizer import Tokenizer, load_tokenizers, save_tokenizers
+from transduce.text.vocabulary import train_tokenizers
 
 __all__ = ["Prepared", "Run", "prepare", "training_corpus"]
 

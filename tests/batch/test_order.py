@@ -131,7 +131,8 @@ def test_a_budget_below_the_longest_row_is_refused():
 def test_padding_on_real_text_is_under_five_percent(tmp_path, shared_data):
     from transduce.text.lines import read_lines
     from transduce.text.pairs import Pair
-    from transduce.text.tokenizer import TokenizerConfig, train_tokenizers
+    from transduce.text.tokenizer import TokenizerConfig
+    from transduce.text.vocabulary import train_tokenizers
 
     sides = [read_lines(shared_data / "multi30k" / f"train.{language}.gz") for language in ("en", "de")]
     pairs = [Pair(s, t, n) for n, (s, t) in enumerate(zip(*sides, strict=True), 1)]

@@ -6,7 +6,8 @@ import pytest
 
 from digits import digit_pairs
 from transduce.text.piece_map import map_pieces
-from transduce.text.tokenizer import TokenizerConfig, train_tokenizer
+from transduce.text.tokenizer import TokenizerConfig
+from transduce.text.vocabulary import train_tokenizer
 
 GERMAN = [target for _, target in digit_pairs(300)]
 LIGHTS = ["das licht ist eins", "die lampe ist neun", "licht an", "lampe aus", "das é"] * 20

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
         TokenizerConfig,
         load_tokenizers,
         normalise,
-        train_tokenizer,
-        train_tokenizers,
     )
+    from transduce.text.vocabulary import train_tokenizer, train_tokenizers
 
 __all__ = [
     "CheckReport",
@@ -70,9 +69,8 @@ _FILES = {
         "TokenizerConfig",
         "load_tokenizers",
         "normalise",
-        "train_tokenizer",
-        "train_tokenizers",
     ),
+    "vocabulary": ("train_tokenizer", "train_tokenizers"),
 }
 
 
