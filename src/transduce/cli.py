@@ -203,6 +203,10 @@ def train(
     ] = False,
     overrides: Overrides = None,
     repair: Repair = False,
+    memory: Annotated[
+        str,
+        typer.Option("--memory", metavar="SIZE", help="Most memory to take, such as 8GB; else what is free."),
+    ] = "",
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
     ] = False,
@@ -232,10 +236,11 @@ def train(
         "target_language": target_language,
         "repair": repair,
     }
+    own = [f"train.memory={memory}"] if memory else []
     settings = load_recipe(
         preset=preset,
         file=recipe,
-        overrides=overrides or (),
+        overrides=[*(overrides or ()), *own],
         data=data,
         start={"from_model": str(from_model or ""), "new_vocabulary": new_vocabulary},
         inherit=partial(inherit, out),
