@@ -21,10 +21,10 @@ class BatchConfig:
     batch_tokens: int = 4096
     """Cells of a batch on its larger side, padding counted: rows · longest row."""
     max_len: int = 256
-    """Longest source or target, in tokens with the end symbol; longer pairs are counted, told, and …"""
+    """Longest source or target, in tokens with the end symbol; longer pairs are counted and told."""
     too_long: Literal["drop", "cut"] = "drop"
-    """… left out (`drop`), or both sides are cut there and closed by the end symbol (`cut`): the two
-    halves of a cut pair need not say the same, and the model learns to end early."""
+    """What becomes of pairs longer than `max_len`: left out (`drop`), or both sides cut there and closed by
+    the end symbol (`cut`), though what is left of them need not say the same on both sides."""
     curriculum_epochs: int = 0
     """Epochs in which short batches tend to come first, less so each epoch; 0 is off."""
 

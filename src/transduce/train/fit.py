@@ -39,7 +39,8 @@ __all__ = ["Budget", "Load", "estimated_bytes", "find_budget", "fit"]
 _SHARE_OF_FREE = 0.8  # of free memory, the rest is for others
 _SHARE_OF_BUDGET = 0.85  # the allocator's gaps, and shapes that were not tried, take the rest
 _PLAINLY = 0.5  # of the room: an estimate below needs no trial
-_TRIAL_LEN = 256  # tokens of the part that corrects the estimate
+_TRIAL_LEN = 256  # tokens of the pairs that correct the estimate
+_LEAST_SLOPE = 0.1  # of the estimate: less is noise
 _FIXED = 100 << 20  # of a part: chunks of logits, their gradients, libraries' own
 
 
@@ -139,9 +140,11 @@ class _Fitter:
     ) -> None:
         self._model, self._config, self._load = model, config, load
         self.longest = load.longest
-        self._scale = 1.0
-        """What was measured over what was estimated."""
+        self._slope = 1.0
+        """Measured over estimated, of what grows with a part."""
         self._weights = sum(p.numel() * p.element_size() for p in model.parameters())
+        self._fixed = self._weights + _FIXED
+        """Of a part of any size: its gradients first of all."""
         state = [v for values in optimizer.state.values() for v in values.values() if torch.is_tensor(v)]
         # Adam's two moments come with the first update. (Muon has one.)
         self._coming = max(0, 2 * self._weights - sum(v.numel() * v.element_size() for v in state))
@@ -152,19 +155,27 @@ class _Fitter:
     def needs(self, parts: Parts, longest: int | None = None) -> int:
         """Bytes above those taken now, for the worst update and for the checkpoint after it."""
         rows, at_once = _worst(parts, self._load, longest)
-        return self._with_rest(
-            int(self._scale * self._estimate(rows, longest or self._load.longest, at_once))
-        )
+        grows = self._slope * self._grows(rows, longest or self._load.longest)
+        return self._with_rest(int(at_once * (self._fixed + grows)))
 
     def correct(self) -> None:
-        """Compare the estimate with a small part."""
-        length = min(self._load.longest, _TRIAL_LEN)
-        self._measured(1, length, 1)
+        """Compare the estimate with a short pair and a longer one; the first of all warms up."""
+        longer = min(self._load.longest, _TRIAL_LEN)
+        short = max(1, longer // 4)
+        _, first, second = (self._computed(1, length, 1) for length in (short, short, longer))
+        grows = self._grows(1, short), self._grows(1, longer)
+        if first and second and grows[0] < grows[1]:  # else nobody knows, and the estimate stands
+            self._slope = max(_LEAST_SLOPE, (second - first) / (grows[1] - grows[0]))
+            self._fixed = max(0, int(first - self._slope * grows[0]))
 
     def measure(self, parts: Parts) -> int:
         """As `needs`, but really computed, the validation's loss too."""
         rows, at_once = _worst(parts, self._load)
-        needed = self._measured(rows, self._load.longest, at_once)
+        needed = self._computed(rows, self._load.longest, at_once)
+        if not needed:
+            return self.needs(parts)
+        grows = at_once * self._grows(rows, self._load.longest)
+        self._slope = max(_LEAST_SLOPE, (min(needed, 16 * grows) - at_once * self._fixed) / grows)
         if self._load.validation:
             pieces = cut_batches(self._load.validation, parts.part_tokens, self._model.config.pad_id)
             largest = max(pieces, key=lambda batch: batch.num_cells)
@@ -178,7 +189,8 @@ class _Fitter:
         """The update's gradient is still there at the checkpoint, and at the next update."""
         return self._coming + self._weights + max(needed, self._saving)
 
-    def _measured(self, rows: int, length: int, at_once: int) -> int:
+    def _computed(self, rows: int, length: int, at_once: int) -> int:
+        """Bytes that the gradients of such parts took; 0 where the system does not tell."""
         ids = torch.ones(rows, length, dtype=torch.int64, device=self._model.source_embedding.weight.device)
         ids = ids + (self._model.config.pad_id == 1)  # any id that is not padding
         count = rows * length
@@ -196,14 +208,10 @@ class _Fitter:
                     workers=workers,
                 )
 
-        needed = self._tried(update)
-        estimate = self._estimate(rows, length, at_once)
-        if needed:  # else the system does not tell, and the estimate stands
-            self._scale = min(needed, 16 * estimate) / estimate
-        return needed or estimate
+        return self._tried(update)
 
     def _tried(self, work: Callable[[], object]) -> int:
-        """Bytes that `work` took at most; far too many if they were not there."""
+        """Bytes that `work` took at most; far too many if they were not there, 0 if nobody knows."""
         device = self._model.source_embedding.weight.device
         try:
             if device.type != "cuda":
@@ -217,10 +225,9 @@ class _Fitter:
                 raise
         return 1 << 60
 
-    def _estimate(self, rows: int, length: int, at_once: int) -> int:
-        twice = 2 if self._config.r_drop else 1
-        cells = estimated_bytes(self._model.config, twice * rows, length)
-        return at_once * (cells + self._weights + _FIXED)
+    def _grows(self, rows: int, length: int) -> int:
+        """The estimate of what grows with a part."""
+        return estimated_bytes(self._model.config, (2 if self._config.r_drop else 1) * rows, length)
 
 
 @contextmanager
