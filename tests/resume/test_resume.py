@@ -23,6 +23,7 @@ from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
 from transduce.train import loop, precision
+from transduce.train.parts import Parts
 
 SETTINGS = [
     *TINY_SETTINGS,
@@ -243,6 +244,61 @@ def test_a_killed_run_with_r_drop_and_growing_batches_too(text, tmp_path, monkey
     monkeypatch.setattr(loop, "train_step", original)
     assert run(short, tmp_path / "run").finished
     assert differences(tmp_path / "run", tmp_path / "whole") == []
+
+
+def test_an_update_that_was_split_for_memory_is_split_again_after_a_kill(text, tmp_path, monkeypatch):
+    """Memory ends once, at update 7; the run is killed at 9 and goes on from 5, with memory to spare."""
+    from transduce.train import step
+
+    original, original_step = step.accumulate_gradients, loop.train_step
+    killed, short = False, True
+
+    class Killed(BaseException):
+        pass
+
+    def updating(*arguments, **more):
+        if more["step"] == 9 and killed:
+            raise Killed
+        return original_step(*arguments, **more)
+
+    def short_of_memory(model, batches, *arguments, draw, **more):
+        largest = max(len(batch.rows) for batch in batches)
+        if short and draw[1] == 7 and largest > 8:
+            raise MemoryError
+        return original(model, batches, *arguments, draw=draw, **more)
+
+    monkeypatch.setattr(loop, "train_step", updating)
+    monkeypatch.setattr(step, "accumulate_gradients", short_of_memory)
+    ten = recipe(text, "train.max_steps=10")
+    assert run(ten, tmp_path / "whole").finished
+    killed = True
+    with pytest.raises(Killed):
+        run(ten, tmp_path / "run")
+    killed = short = False
+    assert run(ten, tmp_path / "run").finished
+    assert [entry["from_step"] for entry in json.loads((tmp_path / "run/parts.json").read_text())] == [1, 7]
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+    assert events(tmp_path / "run") == events(tmp_path / "whole")
+
+
+def test_parts_that_were_fitted_stay_when_there_is_more_memory_later(text, tmp_path, monkeypatch):
+    small = Parts(num_parts=2, part_tokens=100, num_workers=1)
+    monkeypatch.setattr(loop, "fit", lambda *arguments: (small, "memory: little"))
+    run(recipe(text, "train.max_steps=5"), tmp_path / "run")
+    monkeypatch.undo()
+    console = quiet()
+    train(recipe(text, "train.max_steps=8"), tmp_path / "run", console, allow_changes=True)
+    console.file.close()
+    record = json.loads((tmp_path / "run/parts.json").read_text())
+    assert record == [{"from_step": 1, "num_parts": 2, "part_tokens": 100, "num_workers": 1}]
+    monkeypatch.setattr(
+        loop, "fit", lambda *arguments: (Parts(num_parts=2, part_tokens=50, num_workers=1), "")
+    )
+    console = quiet()
+    train(recipe(text, "train.max_steps=11"), tmp_path / "run", console, allow_changes=True)
+    console.file.close()
+    record = json.loads((tmp_path / "run/parts.json").read_text())
+    assert [(entry["from_step"], entry["part_tokens"]) for entry in record] == [(1, 100), (9, 50)]
 
 
 def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
