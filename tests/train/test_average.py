@@ -151,7 +151,7 @@ def test_a_run_keeps_validates_and_hands_it_over(tmp_path, write_pairs, monkeypa
     history, validated = [], {}
     original_step, original_validate = update.train_step, loop.validate
 
-    def recorded_step(model, optimizer, batches, config):
+    def recorded_step(model, optimizer, batches, config, **named):
         if not history:
             history.append(copied(model.tensors()))
         if len(history) == SKIPPED and None not in history:
@@ -160,7 +160,7 @@ def test_a_run_keeps_validates_and_hands_it_over(tmp_path, write_pairs, monkeypa
                 loss=1.0, nll=1.0, num_source_tokens=1, num_target_tokens=1, num_cells=2,
                 grad_norm=float("nan"), skipped=True,
             )  # fmt: skip
-        result = original_step(model, optimizer, batches, config)
+        result = original_step(model, optimizer, batches, config, **named)
         history.append(copied(model.tensors()))
         return result
 
