@@ -53,6 +53,13 @@ Overrides = Annotated[
     typer.Option("--set", metavar="ROOM.FIELD=VALUE", help="Change one setting; may be given again."),
 ]
 
+Memory = Annotated[
+    str, typer.Option("--memory", metavar="SIZE", help="Most memory to take, such as 8GB; else what is free.")
+]
+AllowChanges = Annotated[
+    bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
+]
+
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
@@ -203,9 +210,8 @@ def train(
     ] = False,
     overrides: Overrides = None,
     repair: Repair = False,
-    allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
-    ] = False,
+    memory: Memory = "",
+    allow_changes: AllowChanges = False,
 ) -> None:
     """Train a translator; run the same command again to go on after any interruption.
 
@@ -232,10 +238,11 @@ def train(
         "target_language": target_language,
         "repair": repair,
     }
+    own = [f"train.memory={memory}"] if memory else []
     settings = load_recipe(
         preset=preset,
         file=recipe,
-        overrides=overrides or (),
+        overrides=[*(overrides or ()), *own],
         data=data,
         start={"from_model": str(from_model or ""), "new_vocabulary": new_vocabulary},
         inherit=partial(inherit, out),

@@ -31,6 +31,7 @@ from transduce.translate.model_directory import write_model_directory
 from transduce.translate.translator import Translator
 
 if TYPE_CHECKING:
+    from transduce.batch.store import TokenStore
     from transduce.model.transformer import Transformer
     from transduce.train.loop import Outcome
     from transduce.train.validate import Validator
@@ -67,6 +68,7 @@ def train(recipe: Recipe, path: Path, console: Console, *, allow_changes: bool =
             return None
         old = None if origin is None else origin.tokenizers
         prepared = prepare(recipe, cleaned, run, console, origin=old, allow_changes=allow_changes)
+        prepared = _told_of_long_pairs(recipe, prepared, console)
 
         def make() -> Transformer:
             return _new_model(recipe, prepared, origin)
@@ -173,38 +175,57 @@ def _train(
     from transduce.train.log import make_display
     from transduce.train.loop import Trainer
     from transduce.train.memory import keep_freed_memory
-    from transduce.train.parallel import Workers, choose_num_workers
+    from transduce.train.parts import PartsRecord, first_parts
 
     keep_freed_memory()
     tokenizer = prepared.target_tokenizer
     ids = SpecialIds(tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
-    order = BatchOrder(prepared.train, recipe.batch, recipe.train.seed)
+    store, valid = _stores(recipe, prepared)
+    order = BatchOrder(store, recipe.batch, recipe.train.seed)
     device = model.source_embedding.weight.device
     validation = [
-        collate(prepared.valid, rows, ids).to(device)
-        for rows in BatchOrder(prepared.valid, recipe.batch, seed=0).epoch(0)
+        collate(valid, rows, ids).to(device) for rows in BatchOrder(valid, recipe.batch, seed=0).epoch(0)
     ]
-    if order.num_too_long:
-        console.print(
-            f"{order.num_too_long:,} pairs are longer than batch.max_len = {recipe.batch.max_len} tokens "
-            f"and are left out",
-            soft_wrap=True,
-        )
     console.print(f"{model.num_parameters:,} parameters; run directory {run.path}", soft_wrap=True)
-    with Workers(choose_num_workers(recipe.train.workers, recipe.batch.batch_tokens, device)) as workers:
-        return Trainer(
-            model,
-            prepared.train,
-            order,
-            ids,
-            recipe.train,
-            run.path,
-            validation=validation,
-            validator=_decoding_validator(recipe, prepared),
-            workers=workers,
-            remake=make,
-            display=make_display(console),
-        ).run()
+    return Trainer(
+        model,
+        store,
+        order,
+        ids,
+        recipe.train,
+        run.path,
+        validation=validation,
+        validator=_decoding_validator(recipe, prepared),
+        parts=PartsRecord(
+            run.path / "parts.json", first_parts(recipe.train, recipe.batch.batch_tokens, device)
+        ),
+        remake=make,
+        display=make_display(console),
+    ).run()
+
+
+def _stores(recipe: Recipe, prepared: Prepared) -> tuple[TokenStore, TokenStore]:
+    """Both stores as training reads them: whole, or cut at `batch.max_len`."""
+    if recipe.batch.too_long == "drop":
+        return prepared.train, prepared.valid
+    most = recipe.batch.max_len - 1  # and the end symbol
+    return prepared.train.cut_at(most), prepared.valid.cut_at(most)
+
+
+def _told_of_long_pairs(recipe: Recipe, prepared: Prepared, console: Console) -> Prepared:
+    """Say how many pairs are longer than `batch.max_len` and what becomes of them, here and on the card."""
+    max_len, facts = recipe.batch.max_len, []
+    dropped = recipe.batch.too_long == "drop"
+    for store, pairs, fate in (
+        (prepared.train, "pairs", "are left out"),
+        (prepared.valid, "validation pairs", "count in BLEU and chrF, not in the loss"),
+    ):
+        if count := store.num_longer(max_len - 1):
+            fate = fate if dropped else "are cut there"
+            facts.append(f"{count:,} {pairs} are longer than batch.max_len = {max_len} tokens and {fate}")
+    for fact in facts:
+        console.print(fact, markup=False, soft_wrap=True)
+    return replace(prepared, facts=[*prepared.facts, *facts])
 
 
 def _decoding_validator(recipe: Recipe, prepared: Prepared) -> Validator | None:

@@ -150,3 +150,13 @@ def test_padding_on_real_text_is_under_five_percent(tmp_path, shared_data):
         real += batch.num_source_tokens + batch.num_target_tokens
         cells += batch.num_cells
     assert 1 - real / cells < 0.05
+
+
+def test_the_longest_pair_and_the_widths_of_rows(tmp_path):
+    lengths = [(3, 9), (4, 2), (20, 1), (5, 5), (3, 12), (0, 0)]  # two copies of three pairs
+    order = BatchOrder(
+        make_store(tmp_path / "s", lengths, copies=2), BatchConfig(max_len=14, batch_tokens=40), 0
+    )
+    assert order.num_too_long == 1
+    assert order.longest == 13, "of all copies, those that are left out not counted"
+    assert order.widths(np.array([4, 0, 2])).tolist() == [13, 10, 21]

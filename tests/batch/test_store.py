@@ -92,3 +92,19 @@ def test_damage_is_told(tmp_path):
     info.write_text(json.dumps(json.loads(info.read_text()) | {"schema": 99}))
     with pytest.raises(DataError, match="schema 99 is newer"):
         TokenStore(tmp_path / "s")
+
+
+@given(ROWS, st.integers(1, 6))
+def test_rows_are_cut_as_they_are_read(tmp_path_factory, rows, most):
+    directory = tmp_path_factory.mktemp("store") / "s"
+    build_store(directory, rows, vocab_size=70_000, fingerprint="f")
+    whole, cut = TokenStore(directory), TokenStore(directory).cut_at(most)
+    indices = np.arange(len(rows))
+    for side, column in (("source", 0), ("target", 1)):
+        assert cut.lengths(side).tolist() == cut.lengths_of(side, indices).tolist()
+        flat, lengths = cut.rows(side, indices)
+        parts = np.split(flat, np.cumsum(lengths)[:-1])
+        assert [part.tolist() for part in parts] == [row[column][:most] for row in rows]
+        assert whole.lengths_of(side, indices).tolist() == [len(row[column]) for row in rows]
+    assert whole.num_longer(most) == sum(max(map(len, row)) > most for row in rows)
+    assert cut.num_longer(most) == 0

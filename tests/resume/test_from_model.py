@@ -20,7 +20,7 @@ from transduce.errors import CheckpointError, ModelError, RecipeError
 from transduce.finetune import STARTED_FROM, inherit
 from transduce.pipeline import train
 from transduce.recipe import load_recipe, read_recipe
-from transduce.train import loop
+from transduce.train import update
 from transduce.translate.model_directory import ModelDirectory
 
 # Few and short translations: nothing here asks how good they are.
@@ -61,15 +61,15 @@ def run(text, model, path, *changes, new_vocabulary=False, allow_changes=False):
 def first_weights(text, model, path, monkeypatch, **how):
     """The weights that the run's first update begins with."""
     seen = {}
-    original = loop.train_step
+    original = update.train_step
 
     def noting(network, *arguments, **named):
         seen.setdefault("tensors", {name: t.clone() for name, t in network.tensors().items()})
         return original(network, *arguments, **named)
 
-    monkeypatch.setattr(loop, "train_step", noting)
+    monkeypatch.setattr(update, "train_step", noting)
     _, said = run(text, model, path, *SHORT, **how)
-    monkeypatch.setattr(loop, "train_step", original)
+    monkeypatch.setattr(update, "train_step", original)
     return seen["tensors"], said
 
 
@@ -105,7 +105,7 @@ def test_a_killed_run_from_a_model_ends_as_if_it_never_was(
     how = {"new_vocabulary": new_vocabulary}
     whole, _ = run(new_text, tmp_path / "model", tmp_path / "whole", *changes, **how)
     assert whole.finished
-    original = loop.train_step
+    original = update.train_step
     for killed_at in (2, 5):
         steps = 0
 
@@ -116,10 +116,10 @@ def test_a_killed_run_from_a_model_ends_as_if_it_never_was(
                 raise KeyboardInterrupt
             return original(*arguments, **named)
 
-        monkeypatch.setattr(loop, "train_step", dying)
+        monkeypatch.setattr(update, "train_step", dying)
         with pytest.raises(KeyboardInterrupt):
             run(new_text, tmp_path / "model", tmp_path / "run", *changes, **how)
-    monkeypatch.setattr(loop, "train_step", original)
+    monkeypatch.setattr(update, "train_step", original)
     shutil.rmtree(tmp_path / "model")
     assert run(new_text, tmp_path / "model", tmp_path / "run", *changes, **how)[0].finished
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
@@ -134,11 +134,11 @@ def test_the_model_must_be_the_same_until_there_is_a_checkpoint(new_text, digit_
     def dying(*arguments, **named):
         raise KeyboardInterrupt
 
-    original = loop.train_step
-    monkeypatch.setattr(loop, "train_step", dying)
+    original = update.train_step
+    monkeypatch.setattr(update, "train_step", dying)
     with pytest.raises(KeyboardInterrupt):
         run(new_text, model, path, *SHORT)
-    monkeypatch.setattr(loop, "train_step", original)
+    monkeypatch.setattr(update, "train_step", original)
     weights = load_file(model / "model.safetensors")
     weights["source_embedding.weight"][5, 5] += 1
     save_file(weights, model / "model.safetensors")
@@ -346,7 +346,7 @@ def test_changed_text_goes_on_with_the_run_s_vocabulary(tmp_path, write_pairs, n
     assert len([fact for fact in facts if fact.startswith("earlier")]) == 1
     assert "earlier text" in (whole / "model" / "card.md").read_text()
 
-    original_step, original_store = loop.train_step, pipeline.prepare.__globals__["_store_validation"]
+    original_step, original_store = update.train_step, pipeline.prepare.__globals__["_store_validation"]
 
     def dying(*arguments, **named):
         raise KeyboardInterrupt
@@ -362,10 +362,10 @@ def test_changed_text_goes_on_with_the_run_s_vocabulary(tmp_path, write_pairs, n
         steps += 1
         return dying() if steps == 3 else original_step(*arguments, **named)
 
-    monkeypatch.setattr(loop, "train_step", dying_later)
+    monkeypatch.setattr(update, "train_step", dying_later)
     with pytest.raises(KeyboardInterrupt):
         go(new_text, killed, *rest, allow_changes=True)
-    monkeypatch.setattr(loop, "train_step", original_step)
+    monkeypatch.setattr(update, "train_step", original_step)
     assert go(new_text, killed, *rest)[0].finished  # the change is written down: the flag is not needed again
     assert go(new_text, killed, *rest)[0] is None  # finished
     assert contents(killed) == contents(whole)

@@ -20,7 +20,7 @@ from transduce.errors import CheckpointError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
 from transduce.text.tokenizer import load_tokenizers
-from transduce.train import loop
+from transduce.train import loop, update
 from transduce.train.checkpoint import Rollback, RunState, step_of
 from transduce.train.config import TrainConfig
 from transduce.train.loop import Trainer
@@ -221,7 +221,7 @@ def troubled(recipe, undisturbed, tmp_path_factory):
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_a_run_that_went_back_resumes_exactly(recipe, path, troubled, monkeypatch, how, killed_at):
     poison(monkeypatch, lambda step: 12 <= step <= 17 or step == 20)
-    original = loop.train_step
+    original = update.train_step
     count = 0
 
     class Killed(BaseException):
@@ -237,7 +237,7 @@ def test_a_run_that_went_back_resumes_exactly(recipe, path, troubled, monkeypatc
         return original(*arguments, **keywords)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "train_step", dying)
+        patch.setattr(update, "train_step", dying)
         if how == "killed":
             with pytest.raises(Killed):
                 run(recipe, path)

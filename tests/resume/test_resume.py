@@ -22,7 +22,8 @@ from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, DataError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
-from transduce.train import loop, precision
+from transduce.train import loop, precision, update
+from transduce.train.parts import Parts
 
 SETTINGS = [
     *TINY_SETTINGS,
@@ -71,7 +72,7 @@ def undisturbed(text, tmp_path_factory):
 def run_and_kill(monkeypatch, recipe, path, step):
     """Run until update `step` and die in the middle of it."""
     steps = 0
-    original = loop.train_step
+    original = update.train_step
 
     class Killed(BaseException):
         pass
@@ -83,10 +84,10 @@ def run_and_kill(monkeypatch, recipe, path, step):
             raise Killed
         return original(*arguments, **more)
 
-    monkeypatch.setattr(loop, "train_step", dying)
+    monkeypatch.setattr(update, "train_step", dying)
     with pytest.raises(Killed):
         run(recipe, path)
-    monkeypatch.setattr(loop, "train_step", original)
+    monkeypatch.setattr(update, "train_step", original)
 
 
 @pytest.mark.parametrize("killed_at", [1, 5, 9, 13, 24])
@@ -195,7 +196,7 @@ def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, undistu
 def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, stopped_at):
     """Ctrl-C saves out of step; that checkpoint must not enter the average."""
     steps = 0
-    original = loop.train_step
+    original = update.train_step
 
     def interrupted(*arguments, **more):
         nonlocal steps
@@ -204,7 +205,7 @@ def test_a_stopped_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monk
             os.kill(os.getpid(), signal.SIGINT)
         return original(*arguments, **more)
 
-    monkeypatch.setattr(loop, "train_step", interrupted)
+    monkeypatch.setattr(update, "train_step", interrupted)
     outcome = run(recipe(text), tmp_path / "run")
     assert not outcome.finished
     assert outcome.state.step == stopped_at
@@ -229,7 +230,7 @@ def test_a_killed_run_with_r_drop_and_growing_batches_too(text, tmp_path, monkey
     num_walked = sum([2, 2, 2, 3, 3, 3, 4, 4])
     assert whole.state.position == list(islice(order.walk(Position()), num_walked))[-1][1]
 
-    original = loop.train_step
+    original = update.train_step
     left = iter(range(7))
 
     def dying(*arguments, **named):
@@ -237,12 +238,67 @@ def test_a_killed_run_with_r_drop_and_growing_batches_too(text, tmp_path, monkey
             raise KeyboardInterrupt
         return original(*arguments, **named)
 
-    monkeypatch.setattr(loop, "train_step", dying)
+    monkeypatch.setattr(update, "train_step", dying)
     with pytest.raises(KeyboardInterrupt):
         run(short, tmp_path / "run")
-    monkeypatch.setattr(loop, "train_step", original)
+    monkeypatch.setattr(update, "train_step", original)
     assert run(short, tmp_path / "run").finished
     assert differences(tmp_path / "run", tmp_path / "whole") == []
+
+
+def test_an_update_that_was_split_for_memory_is_split_again_after_a_kill(text, tmp_path, monkeypatch):
+    """Memory ends once, at update 7; the run is killed at 9 and goes on from 5, with memory to spare."""
+    from transduce.train import step
+
+    original, original_step = step.accumulate_gradients, update.train_step
+    killed, short = False, True
+
+    class Killed(BaseException):
+        pass
+
+    def updating(*arguments, **more):
+        if more["step"] == 9 and killed:
+            raise Killed
+        return original_step(*arguments, **more)
+
+    def short_of_memory(model, batches, *arguments, draw, **more):
+        largest = max(len(batch.rows) for batch in batches)
+        if short and draw[1] == 7 and largest > 8:
+            raise MemoryError
+        return original(model, batches, *arguments, draw=draw, **more)
+
+    monkeypatch.setattr(update, "train_step", updating)
+    monkeypatch.setattr(step, "accumulate_gradients", short_of_memory)
+    ten = recipe(text, "train.max_steps=10")
+    assert run(ten, tmp_path / "whole").finished
+    killed = True
+    with pytest.raises(Killed):
+        run(ten, tmp_path / "run")
+    killed = short = False
+    assert run(ten, tmp_path / "run").finished
+    assert [entry["from_step"] for entry in json.loads((tmp_path / "run/parts.json").read_text())] == [1, 7]
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+    assert events(tmp_path / "run") == events(tmp_path / "whole")
+
+
+def test_parts_that_were_fitted_stay_when_there_is_more_memory_later(text, tmp_path, monkeypatch):
+    small = Parts(num_parts=2, part_tokens=100, num_workers=1)
+    monkeypatch.setattr(update, "fit", lambda *arguments: (small, "memory: little"))
+    run(recipe(text, "train.max_steps=5"), tmp_path / "run")
+    monkeypatch.undo()
+    console = quiet()
+    train(recipe(text, "train.max_steps=8"), tmp_path / "run", console, allow_changes=True)
+    console.file.close()
+    record = json.loads((tmp_path / "run/parts.json").read_text())
+    assert record == [{"from_step": 1, "num_parts": 2, "part_tokens": 100, "num_workers": 1}]
+    monkeypatch.setattr(
+        update, "fit", lambda *arguments: (Parts(num_parts=2, part_tokens=50, num_workers=1), "")
+    )
+    console = quiet()
+    train(recipe(text, "train.max_steps=11"), tmp_path / "run", console, allow_changes=True)
+    console.file.close()
+    record = json.loads((tmp_path / "run/parts.json").read_text())
+    assert [(entry["from_step"], entry["part_tokens"]) for entry in record] == [(1, 100), (9, 50)]
 
 
 def test_running_again_says_done_and_changes_nothing(text, tmp_path, undisturbed):
@@ -326,7 +382,7 @@ def test_auto_precision_is_measured_once(text, tmp_path, monkeypatch):
     short = recipe(text, "train.precision=auto", "train.max_steps=6", "train.validate_every=0")
     whole = tmp_path / "whole"
     assert run(short, whole).finished
-    original = loop.train_step
+    original = update.train_step
 
     def interrupted(*arguments, **more):
         result = original(*arguments, **more)
@@ -335,7 +391,7 @@ def test_auto_precision_is_measured_once(text, tmp_path, monkeypatch):
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "train_step", interrupted)
+        patch.setattr(update, "train_step", interrupted)
         assert not run(short, tmp_path / "run").finished
     monkeypatch.setattr(precision, "half_precision_gain", lambda device: 0.1)
     assert run(short, tmp_path / "run").finished

@@ -14,7 +14,7 @@ from transduce.errors import CheckpointError, RecipeError
 from transduce.model import Transformer, TransformerConfig
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
-from transduce.train import loop
+from transduce.train import loop, update
 from transduce.train.average import MovingAverage
 from transduce.train.checkpoint import (
     RunState,
@@ -149,9 +149,9 @@ def test_which_checkpoint_it_is_taken_from(tmp_path):
 def test_a_run_keeps_validates_and_hands_it_over(tmp_path, write_pairs, monkeypatch):
     """Eight updates, one of them skipped; what was validated is what was saved, and what is the model."""
     history, validated = [], {}
-    original_step, original_validate = loop.train_step, loop.validate
+    original_step, original_validate = update.train_step, loop.validate
 
-    def recorded_step(model, optimizer, batches, config):
+    def recorded_step(model, optimizer, batches, config, **named):
         if not history:
             history.append(copied(model.tensors()))
         if len(history) == SKIPPED and None not in history:
@@ -160,7 +160,7 @@ def test_a_run_keeps_validates_and_hands_it_over(tmp_path, write_pairs, monkeypa
                 loss=1.0, nll=1.0, num_source_tokens=1, num_target_tokens=1, num_cells=2,
                 grad_norm=float("nan"), skipped=True,
             )  # fmt: skip
-        result = original_step(model, optimizer, batches, config)
+        result = original_step(model, optimizer, batches, config, **named)
         history.append(copied(model.tensors()))
         return result
 
@@ -168,7 +168,7 @@ def test_a_run_keeps_validates_and_hands_it_over(tmp_path, write_pairs, monkeypa
         validated[len(history) - 1] = copied(model.tensors())
         return original_validate(model, *arguments)
 
-    monkeypatch.setattr(loop, "train_step", recorded_step)
+    monkeypatch.setattr(update, "train_step", recorded_step)
     monkeypatch.setattr(loop, "validate", recorded_validate)
     changes = [
         "train.max_steps=8", "train.validate_every=4", "train.checkpoint_every=4", "train.stop_metric=loss",

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from transduce.batch.store import TokenStore
 
-__all__ = ["Batch", "SpecialIds", "collate", "pad_rows"]
+__all__ = ["Batch", "SpecialIds", "collate", "halves", "pad_rows"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,18 @@ def collate(store: TokenStore, rows: NDArray[np.int64], ids: SpecialIds) -> Batc
         num_target_tokens=len(target) + len(rows),
         rows=rows,
     )
+
+
+def halves(batch: Batch, pad_id: int) -> tuple[Batch, Batch]:
+    """A batch of several rows as two; the padding stays."""
+    middle = (len(batch.rows) + 1) // 2
+
+    def half(rows: slice) -> Batch:
+        source, labels = batch.source[rows], batch.labels[rows]
+        num_source, num_target = (int((ids != pad_id).sum()) for ids in (source, labels))
+        return Batch(source, batch.target[rows], labels, num_source, num_target, batch.rows[rows])
+
+    return half(slice(None, middle)), half(slice(middle, None))
 
 
 def pad_rows(rows: list[list[int]], ids: SpecialIds) -> Int[Tensor, "batch src_len"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from transduce.errors import RecipeError
 
@@ -20,7 +21,10 @@ class BatchConfig:
     batch_tokens: int = 4096
     """Cells of a batch on its larger side, padding counted: rows · longest row."""
     max_len: int = 256
-    """Longest source or target, in tokens with the end symbol; longer pairs are dropped and counted."""
+    """Longest source or target, in tokens with the end symbol; longer pairs are counted and told."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """What becomes of pairs longer than `max_len`: left out (`drop`), or both sides cut there and closed by
+    the end symbol (`cut`), though what is left of them need not say the same on both sides."""
     curriculum_epochs: int = 0
     """Epochs in which short batches tend to come first, less so each epoch; 0 is off."""
 

@@ -43,8 +43,11 @@ class BatchOrder:
         self._store = store
         self._config = config
         self._seed = seed
+        self.batch_tokens = config.batch_tokens
         self.num_too_long = int((~self._kept(0)[2]).sum())
         """Pairs (of copy 0) left out for being longer than `max_len`."""
+        self.longest = max(self._widest(copy) for copy in range(store.info.num_copies))
+        """Tokens of the longest pair that is trained on, on its larger side, with the end symbol."""
         if self.num_too_long == len(store):
             raise DataError(
                 f"all {len(store)} pairs are longer than batch.max_len = {config.max_len} tokens: raise it"
@@ -84,6 +87,14 @@ class BatchOrder:
                 last = index + 1 == len(batches)
                 yield batches[index], Position(epoch + 1, 0) if last else Position(epoch, index + 1)
             epoch, start = epoch + 1, 0
+
+    def widths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of store rows on their larger side, with the end symbol."""
+        return np.maximum(self._store.lengths_of("source", rows), self._store.lengths_of("target", rows)) + 1
+
+    def _widest(self, copy: int) -> int:
+        source_lengths, target_lengths, kept = self._kept(copy)
+        return int(np.maximum(source_lengths, target_lengths)[kept].max(initial=0))
 
     def _kept(self, copy: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
         """Lengths of both sides with the end symbol, and which pairs are short enough."""

@@ -48,13 +48,18 @@ class StoreInfo:
 class TokenStore:
     """Random access to the ids of a stored corpus; nothing is read before it is asked for."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, max_tokens: int | None = None) -> None:
         """Open a store.
+
+        Args:
+            directory: of the store.
+            max_tokens: rows are cut there, as they are read; None means they are read whole.
 
         Raises:
             DataError: the directory is no store, is of a newer schema, or is incomplete.
         """
         self.directory = directory
+        self._max_tokens = max_tokens if max_tokens is not None else np.iinfo(np.int32).max
         self.info = _read_info(directory)
         rows = self.info.num_pairs * self.info.num_copies
         self._tokens: dict[str, NDArray[Any]] = {}
@@ -80,12 +85,27 @@ class TokenStore:
     def lengths(self, side: str, copy: int = 0) -> NDArray[np.int32]:
         """Tokens of each row of one copy, the end symbol not counted."""
         first = copy * len(self)
-        return np.diff(self._offsets[side][first : first + len(self) + 1]).astype(np.int32)
+        lengths = np.diff(self._offsets[side][first : first + len(self) + 1])
+        return np.minimum(lengths, self._max_tokens).astype(np.int32)
+
+    def lengths_of(self, side: str, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of several rows, the end symbol not counted."""
+        offsets = self._offsets[side]
+        lengths: NDArray[np.int64] = np.minimum(offsets[indices + 1] - offsets[indices], self._max_tokens)
+        return lengths
+
+    def num_longer(self, max_tokens: int) -> int:
+        """Pairs (of copy 0) with more tokens than that on either side."""
+        lengths = np.maximum(self.lengths("source"), self.lengths("target"))
+        return int((lengths > max_tokens).sum())
+
+    def cut_at(self, max_tokens: int) -> TokenStore:
+        """The same store, with rows cut at `max_tokens` as they are read."""
+        return TokenStore(self.directory, max_tokens)
 
     def rows(self, side: str, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids of several rows end to end, and the length of each row."""
-        offsets = self._offsets[side]
-        starts, lengths = offsets[indices], offsets[indices + 1] - offsets[indices]
+        starts, lengths = self._offsets[side][indices], self.lengths_of(side, indices)
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
         return self._tokens[side][np.repeat(starts, lengths) + within].astype(np.int64), lengths

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from transduce.errors import RecipeError
+from transduce.train.memory import parse_size
 
 __all__ = ["AverageOf", "OptimizerKind", "Precision", "ScheduleKind", "TrainConfig"]
 
@@ -42,6 +43,10 @@ class TrainConfig:
     precision: Precision = "float32"
     """Of matrix products: `float32`; `bfloat16`, with weights, sums, norms and loss in float32 all the same;
     `auto`, whichever is faster on this machine, measured once at the beginning of a run."""
+    memory: str = ""
+    """Most memory that training takes, such as `8GB`, `500MB` or `2GiB`: of this process, or of the GPU
+    that it trains on. Batches are cut into smaller parts to stay within it; an update sees the same
+    pairs. Empty: four fifths of what is free at the start."""
 
     learning_rate: float = 0.0
     """The peak rate; 0 means the paper's: (d_model · warmup_steps)^-0.5."""
@@ -111,6 +116,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not (self.max_steps or self.max_epochs or self.max_minutes):
             raise RecipeError("training needs an end: set one of max_steps, max_epochs, max_minutes")
+        if self.memory:
+            parse_size(self.memory)
         if self.workers < 0:
             raise RecipeError(f"workers must be at least 0 (0: one a core), got {self.workers}")
         if self.accumulate < 1 or self.checkpoint_every < 1 or self.log_every < 1:

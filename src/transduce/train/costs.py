@@ -30,23 +30,23 @@ class Costs:
     minute: short runs are spared it, and what it shares the machine with by then is at work.
     """
 
-    def __init__(self, model: Transformer, config: TrainConfig, pad_id: int, workers: Workers) -> None:
+    def __init__(self, model: Transformer, config: TrainConfig, pad_id: int) -> None:
         """Nothing is counted before `begin`.
 
         Args:
             model: tells sizes, device and number format.
             config: tells how often an update runs a batch.
             pad_id: fills up short rows.
-            workers: who computes, and so whose peak counts.
         """
-        self._model, self._pad_id, self._workers = model, pad_id, workers
+        self._model, self._pad_id = model, pad_id
         self._num_passes = 2 if config.r_drop else 1
         self._device = model.source_embedding.weight.device
         self._seconds = 0.0
         self._peak_is_measured = False
 
-    def begin(self, state: RunState, precision: Precision) -> None:
-        """The run starts, or goes on, on this machine and with matrix products in `precision`."""
+    def begin(self, state: RunState, precision: Precision, workers: Workers) -> None:
+        """The run starts, or goes on, on this machine, with matrix products in `precision`, by `workers`."""
+        self._workers = workers
         self._dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
         machine = f"{machine_name(self._device)}, {precision}"
         if state.machines[-1:] != [machine]:

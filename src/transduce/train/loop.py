@@ -18,8 +18,9 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from transduce.batch.collate import Batch, SpecialIds, collate
+from transduce.batch.collate import Batch, SpecialIds
 from transduce.batch.order import BatchOrder, Position
 from transduce.batch.store import TokenStore
 from transduce.errors import CheckpointError, TransduceError
@@ -42,13 +43,14 @@ from transduce.train.costs import Costs
 from transduce.train.history import LOWER_IS_BETTER
 from transduce.train.log import Display, RunLog
 from transduce.train.optimizer import make_optimizer, set_rate
-from transduce.train.parallel import Workers
+from transduce.train.parts import PartsRecord
 from transduce.train.precision import choose_precision
 from transduce.train.recovery import in_trouble, roll_back, skip_fields
 from transduce.train.schedule import learning_rate, num_batches
 from transduce.train.signals import StopWish, stop_signals
-from transduce.train.step import StepResult, train_step
-from transduce.train.validate import Validator, validate
+from transduce.train.step import StepResult
+from transduce.train.update import Updater
+from transduce.train.validate import Validator, cut_batches, validate
 
 __all__ = ["Outcome", "Trainer"]
 
@@ -80,7 +82,7 @@ class Trainer:
         *,
         validation: Sequence[Batch],
         validator: Validator | None,
-        workers: Workers,
+        parts: PartsRecord,
         remake: Callable[[], Transformer],
         display: Display,
     ) -> None:
@@ -95,7 +97,7 @@ class Trainer:
             directory: of the run; `checkpoints/`, `log.jsonl` and `tensorboard/` are kept there.
             validation: batches for the validation loss.
             validator: figures from real decoding; None for none.
-            workers: threads that share each batch.
+            parts: how each batch is cut and shared by threads.
             remake: makes `model` once more as it was given, for a run that must go back and has no
                 checkpoint.
             display: where progress is shown.
@@ -104,14 +106,14 @@ class Trainer:
         self.config = config
         self._store, self._order, self._ids = store, order, ids
         self._validation, self._validator = validation, validator
-        self._workers = workers
         self._directory = directory
         self._checkpoints = directory / "checkpoints"
         self._remake = remake
         self._display = display
         self._optimizer = make_optimizer(model, config)
         self._average = MovingAverage(model, config.ema_decay) if config.average == "ema" else None
-        self._costs = Costs(model, config, ids.pad_id, workers)
+        self._updater = Updater(model, self._optimizer, store, order, ids, config, parts, display.message)
+        self._costs = Costs(model, config, ids.pad_id)
         self.state = RunState()
         self._saved_step = -1
         self._rate = 0.0
@@ -123,16 +125,20 @@ class Trainer:
         Raises:
             CheckpointError: saved state cannot be read or written, the gradient stays infinite, or an
                 update or a validation broke off; what was saved is whole.
+            RecipeError: the longest pair does not fit into `train.memory`.
         """
         with closing(self._display):
             with written_or(CheckpointError, f"there is no place for checkpoints in {self._directory}"):
                 self._checkpoints.mkdir(parents=True, exist_ok=True)  # told now, not after an hour
             self._resume()
-            self._costs.begin(self.state, self._precision)
+            parts = self._updater.fit(self.state.step + 1, self._validation, self._precision)
+            self._validation = cut_batches(self._validation, parts.part_tokens, self._ids.pad_id)
             with (
+                self._updater.at_work(parts),
                 RunLog(self._directory, self._display, from_step=self.state.step) as log,
                 stop_signals() as wish,
             ):
+                self._costs.begin(self.state, self._precision, self._updater.workers)
                 try:
                     outcome = self._train(log, wish)
                 except (TransduceError, OSError):
@@ -159,8 +165,7 @@ class Trainer:
         if self.config.precision != "auto":
             return self.config.precision
         if self.state.precision is None:
-            device = self.model.source_embedding.weight.device
-            self.state.precision = choose_precision("auto", device)
+            self.state.precision = choose_precision("auto", self.model.source_embedding.weight.device)
             self._display.message(f"matrix products are computed in {self.state.precision}")
         return self.state.precision
 
@@ -182,8 +187,7 @@ class Trainer:
         self.model.train()
         batches = self._batches(state.position)
         while (reason := self._reason_to_stop()) is None and not wish.stop:
-            group, after = next(batches)
-            result = self._update(group, after)
+            result, group = self._update(*next(batches))
             if result.skipped:
                 self._recover(group, result, log)
             self._milestones(log)
@@ -195,22 +199,16 @@ class Trainer:
             return Outcome(f"stopped by {wish.name}; run the same command to go on", False, state)
         return Outcome(reason, True, state)
 
-    def _update(self, group: Sequence[Batch], after: Position) -> StepResult:
+    def _update(
+        self, batches: Sequence[NDArray[np.int64]], after: Position
+    ) -> tuple[StepResult, list[Batch]]:
         """One update of the weights, counted and timed."""
         state, started = self.state, time.monotonic()
         updates = state.step - state.num_lost
         rate = learning_rate(updates + 1, self._share_done(), self.config, self.model.config.d_model)
         self._rate = rate * state.rate_scale
         set_rate(self._optimizer, self._rate)
-        result = train_step(
-            self.model,
-            self._optimizer,
-            group,
-            self.config,
-            step=state.step + 1,
-            precision=self._precision,
-            workers=self._workers,
-        )
+        result, group = self._updater.update(state.step + 1, batches)
         state.step += 1
         state.position = after
         seconds = time.monotonic() - started
@@ -218,7 +216,7 @@ class Trainer:
         self._count(result, seconds)
         if self._average is not None and not result.skipped:
             self._average.update(state.step - state.num_lost)
-        return result
+        return result, group
 
     def _recover(self, group: Sequence[Batch], result: StepResult, log: RunLog) -> None:
         """Tell of an update that was not finite, and go back when there were too many in a row."""
@@ -271,18 +269,12 @@ class Trainer:
             self.state.num_fruitless = 0
             self._save(log)
 
-    def _batches(self, position: Position) -> Iterator[tuple[list[Batch], Position]]:
-        """The parts of an update's batches, one for each worker, with the position after them."""
-        device = self.model.source_embedding.weight.device
+    def _batches(self, position: Position) -> Iterator[tuple[list[NDArray[np.int64]], Position]]:
+        """The store rows of each of an update's batches, with the position after them."""
         walk = self._order.walk(position)
         while True:
             taken = list(islice(walk, num_batches(self._share_done(), self.config)))
-            parts = [
-                part
-                for rows, _ in taken
-                for part in np.array_split(rows, min(self._workers.num_workers, len(rows)))
-            ]
-            yield [collate(self._store, part, self._ids).to(device) for part in parts], taken[-1][1]
+            yield [rows for rows, _ in taken], taken[-1][1]
 
     def _reason_to_stop(self) -> str | None:
         """Why training is over, or None while it is not."""

@@ -19,7 +19,9 @@ from transduce.model.dropout import dropout_from
 from transduce.model.transformer import Transformer
 from transduce.train.config import Precision, TrainConfig
 from transduce.train.loss import batch_loss
+from transduce.train.memory import is_out_of_memory
 from transduce.train.parallel import Workers
+from transduce.train.parts import PartsTooLargeError
 from transduce.train.precision import autocast
 
 __all__ = ["StepResult", "accumulate_gradients", "train_step"]
@@ -110,16 +112,28 @@ def train_step(
         step: number of this update; with the seed and a batch's place it decides what is dropped.
         precision: of matrix products; `config`'s, but for `auto`.
         workers: who computes the batches; without them, the calling thread.
+
+    Raises:
+        PartsTooLargeError: the gradients did not fit into memory; nothing was changed.
     """
-    loss, nll = accumulate_gradients(
-        model,
-        batches,
-        config.label_smoothing,
-        config.r_drop,
-        draw=(config.seed, step),
-        precision=precision,
-        workers=workers,
-    )
+    sums = None
+    try:
+        sums = accumulate_gradients(
+            model,
+            batches,
+            config.label_smoothing,
+            config.r_drop,
+            draw=(config.seed, step),
+            precision=precision,
+            workers=workers,
+        )
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    if sums is None:  # raised out here, where the failed pass and its tensors are gone
+        optimizer.zero_grad(set_to_none=True)
+        raise PartsTooLargeError
+    loss, nll = sums
     limit = config.clip_norm or math.inf
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
     finite = math.isfinite(loss) and math.isfinite(grad_norm)
