@@ -294,7 +294,8 @@ def test_weights_that_cannot_be_validated_are_the_worst(recipe, path, monkeypatc
 
 @pytest.mark.parametrize("where", ["train_step", "validate"])
 def test_an_error_that_nobody_foresaw_loses_nothing(recipe, path, undisturbed, monkeypatch, where):
-    original = getattr(loop, where)
+    room = {"train_step": update, "validate": loop}[where]
+    original = getattr(room, where)
     count = 0
 
     def failing(*arguments, **keywords):
@@ -304,7 +305,7 @@ def test_an_error_that_nobody_foresaw_loses_nothing(recipe, path, undisturbed, m
             raise RuntimeError("mat1 and mat2\ndo not fit")
         return original(*arguments, **keywords)
 
-    monkeypatch.setattr(loop, where, failing)
+    monkeypatch.setattr(room, where, failing)
     with pytest.raises(CheckpointError) as error:
         run(recipe, path)
     message = str(error.value)
