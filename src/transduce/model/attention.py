@@ -157,15 +157,16 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q: Tensor, keys_values: KeysValues, visible: Tensor | None) -> Tensor:
         """The fused form, unless somebody wants the weights: an observer, or dropout on them."""
         weights_dropped = self.training and self.dropout.p > 0  # torch's fused CPU kernel has no dropout
+        dtype = q.dtype
         with torch.autocast("cpu", enabled=False):
             if q.device.type == "cpu":  # whose kernels for short rows are ten times slower in half precision
                 q, keys_values = in_full(q), KeysValues(*map(in_full, keys_values))
             if self.observer is None and not weights_dropped:
-                return fused_attention(q, *keys_values, visible, self.temperature)
+                return fused_attention(q, *keys_values, visible, self.temperature).to(dtype)
             heads, record = explicit_attention(q, *keys_values, visible, self.temperature, self.dropout)
         if self.observer is not None:
             self.observer(record)
-        return heads
+        return heads.to(dtype)
 
     def _split(self, x: Tensor) -> Tensor:
         """Columns to heads."""
