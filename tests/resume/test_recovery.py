@@ -134,6 +134,7 @@ def test_many_in_a_row_go_back_with_a_lower_rate(recipe, path, monkeypatch):
     assert state.step == 24
     assert [(r.step, r.to) for r in state.rollbacks] == [(14, 10)]
     assert (state.rate_scale, state.num_lost, state.num_fruitless) == (0.5, 4, 0)
+    assert state.num_updates == 20
     kept = steps(path)
     assert 10 in kept
     assert kept[-1] == 24
@@ -274,11 +275,21 @@ def test_a_moving_average_goes_back_as_well(text, tmp_path, monkeypatch, bad):
     assert all(torch.equal(seen["average"][name], tensor) for name, tensor in expected.items())
 
 
-def test_a_checkpoint_in_the_midst_of_trouble_is_left_out(recipe, path, monkeypatch):
-    """Its weights would count as good ones from which no way led on."""
-    poison(monkeypatch, lambda step: step in (10, 15))
-    run(recipe, path)
-    assert steps(path) == [5, 20, 24]
+def test_a_checkpoint_in_the_midst_of_trouble_does_not_stand_in_the_way(text, tmp_path, monkeypatch):
+    """It holds the weights from before; the one that leads further back stays until the trouble is over."""
+    data = {"source": str(text[0]), "target": str(text[1])}
+    one = ["train.keep_checkpoints=1", "train.average_checkpoints=1"]
+    recipe = load_recipe(overrides=[*SETTINGS, *one], data=data)
+    poison(monkeypatch, lambda step: 10 <= step <= 12)
+    state = run(recipe, tmp_path / "run").state
+    assert [(r.step, r.to) for r in state.rollbacks] == [(12, 5)]
+
+
+def test_a_checkpoint_is_made_although_its_update_was_left_out(recipe, path, monkeypatch):
+    poison(monkeypatch, lambda step: step in (15, 20))
+    state = run(recipe, path).state
+    assert {15, 20} <= set(steps(path))
+    assert state.rollbacks == []
 
 
 def test_weights_that_cannot_be_validated_are_the_worst(recipe, path, monkeypatch):

@@ -78,6 +78,7 @@ def trainer(store, directory, scores=(10.0, 20.0, 30.0), **changes):
         validation=[collate(store, np.arange(4), IDS)],
         validator=lambda model: {"bleu": next(given), "chrf": 50.0},
         workers=Workers(),
+        remake=lambda: Transformer(TransformerConfig(**SIZES)),
         display=Silent(),
     )
 
