@@ -329,7 +329,7 @@ class Trainer:
         self._prune()
 
     def _prune(self, *, over: bool = False) -> None:
-        """Delete what is no longer wanted, or a kill left; in trouble that is not known before training is `over`."""
+        """Delete what is not wanted, or a kill left; in trouble that is known when training is `over`."""
         if in_trouble(self.state) and not over:
             return
         config = self.config
