@@ -17,17 +17,17 @@ def poison(monkeypatch: pytest.MonkeyPatch, bad: Updates) -> dict[int, Sequence[
     original = Trainer._update
     met: dict[int, Sequence[Batch]] = {}
 
-    def poisoned(self, group, after):
+    def poisoned(self, batches, after):
         step = self.state.step + 1
         if not bad(step):
-            return original(self, group, after)
-        met[step] = group
+            return original(self, batches, after)
         layer = self.model.encoder.layers[0]
         hook = layer.register_forward_hook(lambda module, inputs, output: output * float("nan"))
         try:
-            return original(self, group, after)
+            result, met[step] = original(self, batches, after)
         finally:
             hook.remove()
+        return result, met[step]
 
     monkeypatch.setattr(Trainer, "_update", poisoned)
     return met

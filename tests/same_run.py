@@ -90,4 +90,4 @@ def _curves(directory: Path) -> str:
         for tag in sorted(accumulator.Tags()["scalars"])
         if tag.rsplit("/", 1)[-1] not in CLOCKED_FIGURES
     }
-    return json.dumps(curves)
+    return json.dumps({tag: points for tag, points in curves.items() if points})

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_resume import contents, events
 
 import transduce.files
 from digits import TINY_SETTINGS, digit_pairs
+from same_run import differences, events
 from transduce import cli
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -138,7 +138,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(case, train, undisturbed, tmp_p
     assert sorted(int(p.name[5:]) for p in found.glob("*")) == whole if whole else not list(found.glob("*"))
     assert not list(path.rglob("*.tmp"))
     assert train(path)[0] == 0
-    assert contents(path) == contents(undisturbed)
+    assert differences(path, undisturbed) == []
     if case != "the model" and case != "the model's card":
         assert events(path) == events(undisturbed)
 
@@ -163,7 +163,7 @@ def test_a_full_disk_in_the_midst_of_the_log(train, undisturbed, tmp_path, monke
     assert code == 2
     assert "log.jsonl could not be written (checkpoints are whole): the disk is full" in err
     assert train(path)[0] == 0
-    assert contents(path) == contents(undisturbed)
+    assert differences(path, undisturbed) == []
     assert events(path) == events(undisturbed)
 
 
@@ -178,7 +178,7 @@ def test_curves_are_no_reason_to_stop(train, undisturbed, tmp_path, monkeypatch)
     code, err = train(tmp_path / "run")
     assert code == 0
     assert err.count("no more curves for TensorBoard (the disk is full") == 1
-    assert contents(tmp_path / "run") == contents(undisturbed)
+    assert differences(tmp_path / "run", undisturbed) == ["tensorboard differs"]
     assert events(tmp_path / "run") == events(undisturbed)
 
 
@@ -222,7 +222,7 @@ def test_a_file_in_place_of_the_curves_is_no_reason_to_stop(train, tmp_path, und
     code, err = train(run)
     assert code == 0
     assert err.count("no more curves for TensorBoard") == 1
-    assert contents(run) == contents(undisturbed)
+    assert differences(run, undisturbed) == ["tensorboard differs"]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
@@ -254,7 +254,7 @@ def test_a_place_that_cannot_be_written(beginning, number, train, undisturbed, t
     assert remedy in lines[0]
     assert "choose another directory" in lines[0]
     assert train(run)[0] == 0
-    assert contents(run) == contents(undisturbed)
+    assert differences(run, undisturbed) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -284,7 +284,7 @@ def test_a_run_that_nobody_hears_goes_on(ear, text, undisturbed, tmp_path):
         assert subprocess.run(command, stderr=stderr, timeout=120).returncode == 0
     finally:
         os.close(stderr)
-    assert contents(tmp_path / "run") == contents(undisturbed)
+    assert differences(tmp_path / "run", undisturbed) == []
 
 
 def test_a_second_process_is_told_in_one_line(train, tmp_path):

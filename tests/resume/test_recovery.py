@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_resume import contents, events, quiet
+from test_resume import quiet
 
 from digits import TINY_SETTINGS, digit_pairs
 from poison import poison
+from same_run import differences, events
 from transduce.errors import CheckpointError, RecipeError
 from transduce.pipeline import train
 from transduce.recipe import load_recipe
@@ -134,6 +135,7 @@ def test_many_in_a_row_go_back_with_a_lower_rate(recipe, path, monkeypatch):
     assert state.step == 24
     assert [(r.step, r.to) for r in state.rollbacks] == [(14, 10)]
     assert (state.rate_scale, state.num_lost, state.num_fruitless) == (0.5, 4, 0)
+    assert state.num_updates == 20
     kept = steps(path)
     assert 10 in kept
     assert kept[-1] == 24
@@ -190,7 +192,7 @@ def test_trouble_without_end_is_told_and_nothing_is_lost(recipe, path, undisturb
         with pytest.raises(CheckpointError, match=told):
             run(recipe, path)
     assert run(recipe, path).finished  # as after a repair: from step 10, at the full rate
-    assert contents(path) == contents(undisturbed)
+    assert differences(path, undisturbed) == []
     assert events(path) == events(undisturbed)
 
 
@@ -244,7 +246,7 @@ def test_a_run_that_went_back_resumes_exactly(recipe, path, troubled, monkeypatc
         else:
             assert run(recipe, path).state.step == killed_at
     assert run(recipe, path).finished
-    assert contents(path) == contents(troubled)
+    assert differences(path, troubled) == (["log.jsonl differs"] if how == "stopped" else [])  # of the stop
     assert [e for e in events(path) if e["event"] != "stop"] == [
         e for e in events(troubled) if e["event"] != "stop"
     ]
@@ -274,11 +276,21 @@ def test_a_moving_average_goes_back_as_well(text, tmp_path, monkeypatch, bad):
     assert all(torch.equal(seen["average"][name], tensor) for name, tensor in expected.items())
 
 
-def test_a_checkpoint_in_the_midst_of_trouble_is_left_out(recipe, path, monkeypatch):
-    """Its weights would count as good ones from which no way led on."""
-    poison(monkeypatch, lambda step: step in (10, 15))
-    run(recipe, path)
-    assert steps(path) == [5, 20, 24]
+def test_a_checkpoint_in_the_midst_of_trouble_does_not_stand_in_the_way(text, tmp_path, monkeypatch):
+    """It holds the weights from before; the one that leads further back stays until the trouble is over."""
+    data = {"source": str(text[0]), "target": str(text[1])}
+    one = ["train.keep_checkpoints=1", "train.average_checkpoints=1"]
+    recipe = load_recipe(overrides=[*SETTINGS, *one], data=data)
+    poison(monkeypatch, lambda step: 10 <= step <= 12)
+    state = run(recipe, tmp_path / "run").state
+    assert [(r.step, r.to) for r in state.rollbacks] == [(12, 5)]
+
+
+def test_a_checkpoint_is_made_although_its_update_was_left_out(recipe, path, monkeypatch):
+    poison(monkeypatch, lambda step: step in (15, 20))
+    state = run(recipe, path).state
+    assert {15, 20} <= set(steps(path))
+    assert state.rollbacks == []
 
 
 def test_weights_that_cannot_be_validated_are_the_worst(recipe, path, monkeypatch):
@@ -317,7 +329,7 @@ def test_an_error_that_nobody_foresaw_loses_nothing(recipe, path, undisturbed, m
     assert crash["event"] == "crash"
     assert "in failing" in crash["trace"]
     assert run(recipe, path).finished
-    assert contents(path) == contents(undisturbed)
+    assert differences(path, undisturbed) == []
     assert events(path) == events(undisturbed)
 
 

@@ -23,7 +23,7 @@ from transduce.train.flops import training_flops, work_of
 from transduce.train.history import read_events
 from transduce.train.log import CLOCKED_FIGURES
 from transduce.train.optimizer import make_optimizer
-from transduce.train.parallel import Workers
+from transduce.train.parts import Parts, PartsRecord
 
 IDS = SpecialIds(0, 2, 3)
 SIZES = {
@@ -77,7 +77,8 @@ def trainer(store, directory, scores=(10.0, 20.0, 30.0), **changes):
         directory,
         validation=[collate(store, np.arange(4), IDS)],
         validator=lambda model: {"bleu": next(given), "chrf": 50.0},
-        workers=Workers(),
+        parts=PartsRecord(directory / "parts.json", Parts(num_parts=1, part_tokens=64, num_workers=1)),
+        remake=lambda: Transformer(TransformerConfig(**SIZES)),
         display=Silent(),
     )
 
@@ -111,7 +112,8 @@ def test_use_of_the_peak_is_flops_by_time_by_peak(store, tmp_path, told, monkeyp
     run = trainer(store, tmp_path / "run", accumulate=2)
     config = run.model.config
     groups = run._batches(run.state.position)
-    per_step = [training_flops(config, work_of(next(groups)[0], 0)) for _ in range(6)]
+    batches = [[collate(store, rows, IDS) for rows in next(groups)[0]] for _ in range(6)]
+    per_step = [training_flops(config, work_of(group, 0)) for group in batches]
     state = run.run().state
     train = [event for event in read_events(tmp_path / "run") if event["event"] == "train"]
     assert [event["flops"] for event in train] == [sum(per_step[:n]) for n in (2, 4, 6)]

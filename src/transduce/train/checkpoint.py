@@ -100,6 +100,8 @@ class RunState:
     """Real target tokens trained on."""
     precision: Precision | None = None
     """What `auto` became at the run's beginning; None where it was not asked for."""
+    num_updates: int = 0
+    """Updates that the weights have behind them: neither left out nor lost by going back."""
     num_skipped: int = 0
     """Updates left out because the loss or the gradient was not finite."""
     num_skipped_in_a_row: int = 0
@@ -334,6 +336,7 @@ def _read_state(path: Path) -> RunState:
         "window": Window(**raw["window"]),
         "rollbacks": [Rollback(**rollback) for rollback in raw.get("rollbacks", [])],
     }
+    raw.setdefault("num_updates", raw["step"] - raw["num_skipped"])  # not yet counted by older versions
     return RunState(**{**raw, **nested})
 
 

@@ -45,7 +45,7 @@ from transduce.train.log import Display, RunLog
 from transduce.train.optimizer import make_optimizer, set_rate
 from transduce.train.parts import PartsRecord
 from transduce.train.precision import choose_precision
-from transduce.train.recovery import in_trouble, roll_back, skip_fields
+from transduce.train.recovery import checkpoint_is_wanted, in_trouble, roll_back, skip_fields
 from transduce.train.schedule import learning_rate, num_batches
 from transduce.train.signals import StopWish, stop_signals
 from transduce.train.step import StepResult
@@ -197,6 +197,7 @@ class Trainer:
             self._save(log)
         if reason is None:
             return Outcome(f"stopped by {wish.name}; run the same command to go on", False, state)
+        self._prune(over=True)
         return Outcome(reason, True, state)
 
     def _update(
@@ -215,7 +216,7 @@ class Trainer:
         self._costs.count(state, group, seconds)
         self._count(result, seconds)
         if self._average is not None and not result.skipped:
-            self._average.update(state.step - state.num_lost)
+            self._average.update(state.num_updates)
         return result, group
 
     def _recover(self, group: Sequence[Batch], result: StepResult, log: RunLog) -> None:
@@ -247,6 +248,7 @@ class Trainer:
             window.seconds += seconds
             return
         state.num_skipped_in_a_row = 0
+        state.num_updates += 1
         window.grad_norm = result.grad_norm
         window.loss += result.loss
         window.nll += result.nll
@@ -265,8 +267,7 @@ class Trainer:
         due = config.validate_every and step % config.validate_every == 0
         if due or self._reason_to_stop() is not None:  # before it is saved: the last score belongs to it
             self._validate(log)
-        if step % config.checkpoint_every == 0 and not in_trouble(self.state):
-            self.state.num_fruitless = 0
+        if step % config.checkpoint_every == 0 and checkpoint_is_wanted(self.state):
             self._save(log)
 
     def _batches(self, position: Position) -> Iterator[tuple[list[NDArray[np.int64]], Position]]:
@@ -327,8 +328,10 @@ class Trainer:
         self._saved_step = self.state.step
         self._prune()
 
-    def _prune(self) -> None:
-        """Delete old checkpoints; also after a kill that came between saving and deleting."""
+    def _prune(self, *, over: bool = False) -> None:
+        """Delete what is not wanted, or a kill left; in trouble that is known when training is `over`."""
+        if in_trouble(self.state) and not over:
+            return
         config = self.config
         best = [step_of(path) for path in best_checkpoints(self._checkpoints, config, self.state)]
         every = config.checkpoint_every

@@ -38,13 +38,24 @@ if TYPE_CHECKING:
     from transduce.batch.store import TokenStore
     from transduce.train.step import StepResult
 
-__all__ = ["in_trouble", "roll_back", "skip_fields"]
+__all__ = ["checkpoint_is_wanted", "in_trouble", "roll_back", "skip_fields"]
 
 
 def in_trouble(state: RunState) -> bool:
-    """Whether the latest update was not finite: a checkpoint that is due now would prove nothing."""
+    """Whether the run may have to go back, or further back, before it has made a good checkpoint."""
+    return state.num_skipped_in_a_row > 0 or state.num_fruitless > 0
+
+
+def checkpoint_is_wanted(state: RunState) -> bool:
+    """Whether a checkpoint that is due now should be made; after going back, a good one ends the trouble.
+
+    What is saved between going back and the next finite update would stand in the way of those who
+    must begin again from before the trouble.
+    """
     went_back_now = bool(state.rollbacks) and state.rollbacks[-1].step == state.step
-    return state.num_skipped_in_a_row > 0 or went_back_now
+    if state.num_skipped_in_a_row == 0 and not went_back_now:
+        state.num_fruitless = 0
+    return state.num_fruitless == 0
 
 
 def skip_fields(state: RunState, group: Sequence[Batch], result: StepResult, store: TokenStore) -> Fields:
@@ -95,6 +106,7 @@ def roll_back(
         saved.go_on_with(state.text)  # scores on other text do not count
     state.best_score, state.best_step, state.num_stale = saved.best_score, saved.best_step, saved.num_stale
     state.scores = saved.scores
+    state.num_updates = saved.num_updates
     state.num_lost = state.step - (saved.step - saved.num_lost)
     state.rollbacks.append(Rollback(step=state.step, to=saved.step))
     state.num_fruitless += 1
