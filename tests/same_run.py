@@ -80,14 +80,25 @@ def _timeless(file: Path) -> bytes:
 
 
 def _curves(directory: Path) -> str:
-    """Every point of every curve; what a restart declared void is left out, as TensorBoard does."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    """Every point of every curve; what a restart declared void is left out, as TensorBoard does.
 
-    accumulator = EventAccumulator(str(directory), size_guidance={"scalars": 0})
-    accumulator.Reload()
-    curves = {
-        tag: [(point.step, point.value) for point in accumulator.Scalars(tag)]
-        for tag in sorted(accumulator.Tags()["scalars"])
-        if tag.rsplit("/", 1)[-1] not in CLOCKED_FIGURES
-    }
-    return json.dumps({tag: points for tag, points in curves.items() if points})
+    TensorBoard reads files in the order of their names, which have whole seconds: too coarse for runs
+    of a second each, so they are put in the order in which they were written.
+    """
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.compat.proto.event_pb2 import SessionLog
+    from tensorboard.util.tensor_util import make_ndarray
+
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for file in sorted(directory.iterdir(), key=lambda file: file.stat().st_mtime_ns):
+        for event in EventFileLoader(str(file)).Load():
+            if event.HasField("session_log") and event.session_log.status == SessionLog.START:
+                curves = {
+                    tag: [point for point in points if point[0] < event.step]
+                    for tag, points in curves.items()
+                }
+            for value in event.summary.value:
+                if value.tag.rsplit("/", 1)[-1] not in CLOCKED_FIGURES:
+                    points = curves.setdefault(value.tag, [])
+                    points.append((event.step, float(make_ndarray(value.tensor))))
+    return json.dumps({tag: curves[tag] for tag in sorted(curves) if curves[tag]})
