@@ -249,3 +249,16 @@ def test_evaluate_says_what_it_needs(run, tmp_path, monkeypatch, arguments, mess
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("finished", "code"), [(True, 0), (False, 130)])
+def test_a_stopped_training_leaves_with_the_shells_code_for_it(run, monkeypatch, tmp_path, finished, code):
+    from transduce import pipeline
+    from transduce.train.checkpoint import RunState
+    from transduce.train.loop import Outcome
+
+    outcome = Outcome("stopped by SIGINT; run the same command to go on", finished, RunState())
+    monkeypatch.setattr(pipeline, "train", lambda *what, **how: outcome)
+    found, _, err = run("train", "--source", "a", "--target", "b", "--out", tmp_path / "run")
+    assert found == code
+    assert ("run the same command" in err) == (not finished)

@@ -64,11 +64,10 @@ AllowChanges = Annotated[
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     try:
-        app(standalone_mode=False)
+        # What a command returns; or, as a number, the code of a typer.Exit, which does not come out here.
+        code = app(standalone_mode=False)
     except TransduceError as error:
         _fail(str(error))
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted; what was finished is kept\n")
         sys.exit(_INTERRUPTED)
@@ -83,7 +82,7 @@ def main() -> NoReturn:
         if hasattr(error, "format_message"):  # click's own: a wrong option, a missing argument
             _fail(f"{error.format_message()} (`{_command()} --help` lists what there is)")
         raise
-    sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str) -> NoReturn:
