@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transduce.model.transformer import Transformer
-from transduce.train.precision import add_product, in_type_of
+from transduce.train.chunked import add_product, in_type_of, scaled_gradients
 from transduce.train.r_drop import r_drop_sums
 
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
@@ -134,9 +134,7 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         """Scale what forward kept."""
-        grad_states, grad_weight, grad_bias = ctx.saved_tensors
-        scaled_bias = None if grad_bias is None else grad_bias * grads[0]
-        return grad_states * grads[0], grad_weight * grads[0], scaled_bias, None, None, None
+        return *scaled_gradients(ctx, grads[0]), None, None, None
 
 
 def _add_gradients(

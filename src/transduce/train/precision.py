@@ -11,11 +11,10 @@ import statistics
 import time
 
 import torch
-from torch import Tensor
 
 from transduce.train.config import Precision
 
-__all__ = ["add_product", "autocast", "choose_precision", "half_precision_gain", "in_type_of"]
+__all__ = ["autocast", "choose_precision", "half_precision_gain"]
 
 _LEAST_GAIN = 1.3  # below it the casts eat what the products win
 _ROWS, _COLUMNS = 1024, 512  # of the measured product: a slow CPU needs a tenth of a second for it
@@ -38,19 +37,6 @@ def half_precision_gain(device: torch.device) -> float:
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """What a forward pass runs in. Without torch's cache: threads would share it."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=False)
-
-
-def in_type_of(states: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The output projection in the type that it is multiplied in: that of `states`."""
-    return weight.to(states.dtype), None if bias is None else bias.to(states.dtype)
-
-
-def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Total += left · right; chunks add up in the type of `total`, however coarse the factors are."""
-    if left.dtype == total.dtype:
-        total.addmm_(left, right)
-    else:
-        total += left @ right
 
 
 def _product_seconds(device: torch.device, dtype: torch.dtype) -> float:

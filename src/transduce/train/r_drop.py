@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transduce.train.precision import add_product, in_type_of
+from transduce.train.chunked import add_product, in_type_of, scaled_gradients
 
 __all__ = ["r_drop_sums"]
 
@@ -114,9 +114,7 @@ class _ChunkedRDrop(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         """Scale what forward kept."""
-        grad_states, grad_weight, grad_bias = ctx.saved_tensors
-        scaled_bias = None if grad_bias is None else grad_bias * grads[0]
-        return grad_states * grads[0], grad_weight * grads[0], scaled_bias, None, None, None, None
+        return *scaled_gradients(ctx, grads[0]), None, None, None, None
 
 
 def _gap(logits: Tensor, probs: Tensor) -> Tensor:
