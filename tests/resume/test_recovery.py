@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from test_resume import quiet
 
 from digits import TINY_SETTINGS, digit_pairs
+from kills import dies_at
 from poison import poison
 from same_run import differences, events
 from transduce.errors import CheckpointError, RecipeError
@@ -370,21 +371,7 @@ def test_where_it_goes_back_to(tmp_path, changes, to):
 
 def test_what_a_kill_left_is_nothing_to_go_back_to(recipe, path, undisturbed, monkeypatch):
     """Killed between a checkpoint and the deleting of those that are no longer kept."""
-    pruned = 0
-    original = loop.prune_checkpoints
-
-    class Killed(BaseException):
-        pass
-
-    def dying(*arguments, **keywords):
-        nonlocal pruned
-        pruned += 1
-        if pruned == 4:
-            raise Killed
-        original(*arguments, **keywords)
-
-    monkeypatch.setattr(loop, "prune_checkpoints", dying)
-    with pytest.raises(Killed):
+    with dies_at(loop, "prune_checkpoints", 4):
         run(recipe, path)
     assert steps(path) == [5, 10, 15, 20]
     monkeypatch.setattr(Trainer, "_train", lambda *a: loop.Outcome("", False, a[0].state))

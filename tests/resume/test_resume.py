@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from digits import ROOT, TINY_SETTINGS, digit_pairs
+from kills import dies_at
 from same_run import contents, differences, events
 from transduce import pipeline
 from transduce.batch.order import BatchOrder, Position
@@ -69,31 +70,16 @@ def undisturbed(text, tmp_path_factory):
     return path
 
 
-def run_and_kill(monkeypatch, recipe, path, step):
+def run_and_kill(recipe, path, step):
     """Run until update `step` and die in the middle of it."""
-    steps = 0
-    original = update.train_step
-
-    class Killed(BaseException):
-        pass
-
-    def dying(*arguments, **more):
-        nonlocal steps
-        steps += 1
-        if steps == step:
-            raise Killed
-        return original(*arguments, **more)
-
-    monkeypatch.setattr(update, "train_step", dying)
-    with pytest.raises(Killed):
+    with dies_at(update, "train_step", step):
         run(recipe, path)
-    monkeypatch.setattr(update, "train_step", original)
 
 
 @pytest.mark.parametrize("killed_at", [1, 5, 9, 13, 24])
-def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monkeypatch, killed_at):
+def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, killed_at):
     """Killed in the middle of an update, whatever had been logged since the last checkpoint."""
-    run_and_kill(monkeypatch, recipe(text), tmp_path / "run", killed_at)
+    run_and_kill(recipe(text), tmp_path / "run", killed_at)
     assert run(recipe(text), tmp_path / "run").finished
     assert differences(tmp_path / "run", undisturbed) == []
 
@@ -109,31 +95,15 @@ def test_a_killed_run_ends_as_if_it_never_was(text, tmp_path, undisturbed, monke
         (pipeline, "write_model_directory", 1),
     ],
 )
-def test_killed_on_the_threshold_of_anything(text, tmp_path, undisturbed, monkeypatch, room, function, call):
+def test_killed_on_the_threshold_of_anything(text, tmp_path, undisturbed, room, function, call):
     """Between two things that belong together: saved and pruned, told and saved, trained and finished."""
-    calls = 0
-    original = getattr(room, function)
-
-    class Killed(BaseException):
-        pass
-
-    def dying(*arguments, **named):
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            raise Killed
-        return original(*arguments, **named)
-
-    monkeypatch.setattr(room, function, dying)
-    with pytest.raises(Killed):
+    with dies_at(room, function, call):
         run(recipe(text), tmp_path / "run")
-    assert calls == call
-    monkeypatch.setattr(room, function, original)
     assert run(recipe(text), tmp_path / "run").finished
     assert differences(tmp_path / "run", undisturbed) == []
 
 
-def test_what_a_kill_left_behind_goes(text, tmp_path, undisturbed, monkeypatch):
+def test_what_a_kill_left_behind_goes(text, tmp_path, undisturbed):
     """A killed process cannot tidy up; the next one does, wherever it was writing."""
     path = tmp_path / "run"
     for name in ("text/.tokenizer.model.ab12cd_9.tmp", ".recipe.toml.ab12cd_9.tmp"):
@@ -180,11 +150,11 @@ def test_a_damaged_checkpoint_does_not_cost_the_good_one(text, tmp_path):
         ["train.average=ema", "train.ema_decay=0.8"],
     ],
 )
-def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, undisturbed, monkeypatch, changes):
+def test_whatever_else_moves_the_weights_goes_on_exactly(text, tmp_path, undisturbed, changes):
     """State that only some settings have is in the checkpoint as well; an average moves nothing."""
     settings = recipe(text, *changes)
     assert run(settings, tmp_path / "whole").finished
-    run_and_kill(monkeypatch, settings, tmp_path / "killed", 13)
+    run_and_kill(settings, tmp_path / "killed", 13)
     assert run(settings, tmp_path / "killed").finished
     assert differences(tmp_path / "killed", tmp_path / "whole") == []
     last = "checkpoints/step-00000024/optimizer.safetensors"
