@@ -5,7 +5,7 @@ Out: per sentence a list of `Hypothesis`: ids, score, log-probabilities, finishe
 Does not know: networks, files, vocabulary strings. A scripted table can be searched as well.
 
 Read in this order: `step` (what is asked of a model), `config`, `request` (what is asked of a
-search), `scores`, `constraints`, `hypothesis`, `walk` with `greedy` and `sample`, `beam`.
+search), `scores`, `constraints`, `hypothesis` and `tree`, `walk` with `greedy` and `sample`, `beam`.
 
 Import from the files (`transduce.search.beam`, …): nothing is imported here, so that reading a
 configuration does not load torch.

@@ -32,10 +32,11 @@ from torch import Tensor
 
 from transduce.search.constraints import Constraints
 from transduce.search.greedy import greedy_search
-from transduce.search.hypothesis import ROOT, Hypothesis, Leaf, Tree
+from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
 from transduce.search.scores import best_attainable, length_penalty, log_probabilities, top_tokens
 from transduce.search.step import Observer, State, Step, StepRecord, reorder
+from transduce.search.tree import ROOT, Leaf, Tree
 
 __all__ = ["beam_search"]
 

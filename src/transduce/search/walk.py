@@ -18,10 +18,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transduce.search.constraints import Constraints
-from transduce.search.hypothesis import ROOT, Hypothesis, Leaf, Tree
+from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
 from transduce.search.scores import length_penalty, log_probabilities
 from transduce.search.step import Observer, State, Step, StepRecord, reorder
+from transduce.search.tree import ROOT, Leaf, Tree
 
 __all__ = ["Choose", "walk"]
 
