@@ -15,7 +15,9 @@ from torch import Tensor
 
 from transduce.batch.collate import SpecialIds, pad_rows
 from transduce.model.attention import AttentionRecord
+from transduce.model.inference import InferenceTransformer
 from transduce.model.layers import DecoderLayer
+from transduce.model.products import ComputeType
 from transduce.model.transformer import Transformer
 from transduce.search.config import SearchConfig
 from transduce.search.dispatch import search
@@ -26,7 +28,7 @@ from transduce.translate.engine import Alignment
 
 __all__ = ["TorchEngine"]
 
-_BATCH_TOKENS = 4096
+_BATCH_TOKENS = 8192
 
 
 class TorchEngine:
@@ -39,6 +41,7 @@ class TorchEngine:
         *,
         suppress: Sequence[int] = (),
         batch_tokens: int = _BATCH_TOKENS,
+        compute_type: ComputeType = "float32",
     ) -> None:
         """Wrap a model.
 
@@ -47,8 +50,13 @@ class TorchEngine:
             ids: pad, start and end symbol.
             suppress: ids that are never generated.
             batch_tokens: most source cells, times the beam, computed at once.
+            compute_type: what weights are multiplied in for searching; alignments are always exact.
+
+        Raises:
+            ModelError: there are no int8 products here.
         """
         self.model = model
+        self._inference = InferenceTransformer(model, compute_type)
         self._ids = ids
         self._suppress = [ids.pad_id, ids.bos_id, *suppress]
         self._batch_tokens = batch_tokens
@@ -75,10 +83,10 @@ class TorchEngine:
         found: dict[int, list[Hypothesis]] = {}
         for indices in _batches([len(source) + 1 for source in sources], self._batch_tokens // width):
             rows = [list(sources[i]) for i in indices]
-            memory = self.model.encode(pad_rows(rows, self._ids).to(self._device))
+            memory = self._inference.encode(pad_rows(rows, self._ids).to(self._device))
             results = search(
-                cast(Step, self.model.step),
-                self.model.start(memory),
+                cast(Step, self._inference.step),
+                self._inference.start(memory),
                 Request(
                     bos_id=self._ids.bos_id,
                     eos_id=self._ids.eos_id,
