@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from transduce.errors import ModelError
 
@@ -20,6 +21,8 @@ __all__ = ["ComputeType", "Product", "make_product"]
 
 ComputeType = Literal["float32", "int8"]
 """What the weights are multiplied in: as they are (float32, after training), or rounded to eight bits."""
+
+_FEW_ROWS = 8
 
 Product: TypeAlias = Callable[[Float[Tensor, "rows in_width"]], Float[Tensor, "rows out_width"]]
 
@@ -42,14 +45,28 @@ def make_product(
 
 
 def _plain(weight: Tensor, bias: Tensor | None, relu: bool) -> Product:
-    """Transposed once: for one row on a CPU twice as fast as `F.linear`, for many rows the same."""
+    """The form that a CPU is fastest with, by measurement (benchmarks/LOG.md).
+
+    For one row of a widening product W transposed takes half of `F.linear`'s time, for a few rows W xᵀ
+    does; for many rows all forms are the same.
+    """
+    out_width, in_width = weight.shape
+    if in_width > out_width or weight.device.type != "cpu":
+        return lambda x: _positive(F.linear(x, weight, bias), relu)
     turned = weight.t().contiguous()
+    column = None if bias is None else bias.unsqueeze(1)
 
     def product(x: Tensor) -> Tensor:
-        out = torch.mm(x, turned) if bias is None else torch.addmm(bias, x, turned)
-        return out.relu_() if relu else out
+        if 1 < len(x) <= _FEW_ROWS:
+            out = torch.mm(weight, x.t()) if column is None else torch.addmm(column, weight, x.t())
+            return _positive(out.t().contiguous(), relu)
+        return _positive(torch.mm(x, turned) if bias is None else torch.addmm(bias, x, turned), relu)
 
     return product
+
+
+def _positive(x: Tensor, relu: bool) -> Tensor:
+    return x.relu_() if relu else x
 
 
 def _int8(weight: Tensor, bias: Tensor | None, relu: bool) -> Product:
