@@ -1,15 +1,15 @@
 """One system translates one file in this process; throughput.py starts it, again and again.
 
-    python benchmarks/translate/run_system.py --system ctranslate2-best --model DIR --source FILE --beam-size 4
+    python benchmarks/translate/run_system.py --system ctranslate2-best --model DIR --source FILE --output OUT
 
 Prints one JSON line: seconds to import and load, seconds of translating (tokenising and joining included),
 latency of single sentences with --alone, target tokens, peak memory. The translations go to --output.
 
-    transduce-torch, transduce-torch-int8     our engine over the model directory
-    transduce-ct2                             our engine over the export (DIR is the export)
-    ctranslate2-default, ctranslate2-best     the same export, called from Python as its documentation shows, and
-                                              with the settings that were fastest here
-    transformers                              `generate` over the Hugging Face export, in sorted batches
+    transduce-torch, transduce-torch-int8   our engine over the model directory
+    transduce-ct2                           our engine over the export (DIR is the export)
+    ctranslate2-default, ctranslate2-best   the same export, called from Python as its documentation
+                                            shows, and with the settings that were fastest here
+    transformers                            `generate` over the Hugging Face export, in sorted batches
 """
 
 from __future__ import annotations
