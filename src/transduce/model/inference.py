@@ -15,8 +15,8 @@ Axes: rows (hypotheses), sentences, src_len, d_model, heads, past_len, d_k, voca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -60,20 +60,37 @@ class InferenceCache:
             values: each layer's cross-attention values.
             visible: the source's padding mask; None where nothing is padded.
         """
-        self.memory = (keys, values)
-        self.visible = visible
-        self.num_rows = self.num_sentences = keys.shape[1]
+        layers, sentences, heads, d_k, _ = keys.shape
+        self.num_rows = self.num_sentences = sentences
         self.length = 0
-        self._past: tuple[_Buffer, _Buffer] | None = None
+        self._past_keys = _Buffer(keys.new_empty(layers, _FIRST_CAPACITY, sentences, heads, d_k))
+        self._past_values = _Buffer(
+            values.new_empty(layers, _FIRST_CAPACITY, sentences, heads, values.shape[4])
+        )
+        self._remember(keys, values, visible)
 
-    def append(
-        self, layer: int, key: Float[Tensor, "rows heads d_k"], value: Float[Tensor, "rows heads d_v"]
-    ) -> tuple[Float[Tensor, "rowheads past_len d_k"], Float[Tensor, "rowheads past_len d_v"]]:
-        """Store one layer's newest token; return all that the layer has, this one included."""
+    def _remember(self, keys: Tensor, values: Tensor, visible: Tensor | None) -> None:
+        self._keys, self._values, self._visible = keys, values, visible
+        self._memory_keys = keys.flatten(1, 2).unbind(0)
+        self._memory_values = values.flatten(1, 2).unbind(0)
+
+    def layers(self) -> Iterator[_LayerMemory]:
+        """What each layer looks at in the next step, one token longer than the last."""
         end = self.length + 1
-        if self._past is None:
-            self._past = (_Buffer(len(self.memory[0]), key), _Buffer(len(self.memory[1]), value))
-        return self._past[0].append(layer, key, end), self._past[1].append(layer, value, end)
+        new_keys, keys = self._past_keys.views(end)
+        new_values, values = self._past_values.views(end)
+        keys_turned, each_values = keys.transpose(2, 3).unbind(0), values.unbind(0)
+        for layer in range(len(new_keys)):
+            yield _LayerMemory(
+                new_keys[layer],
+                new_values[layer],
+                keys_turned[layer],
+                each_values[layer],
+                self._memory_keys[layer],
+                self._memory_values[layer],
+                self._visible,
+                self.num_sentences,
+            )
 
     def select(self, rows: Int[Tensor, " new_rows"]) -> InferenceCache:
         """Row i becomes what row rows[i] was; the cache itself is changed and returned.
@@ -84,13 +101,27 @@ class InferenceCache:
         kept, counts = torch.unique_consecutive(rows // group, return_counts=True)
         assert bool((counts == counts[0]).all()), "rows of the kept sentences must be equally many"
         if len(kept) != self.num_sentences or bool((kept[1:] <= kept[:-1]).any()):
-            self.memory = (self.memory[0].index_select(1, kept), self.memory[1].index_select(1, kept))
-            self.visible = None if self.visible is None else self.visible.index_select(0, kept)
+            visible = None if self._visible is None else self._visible.index_select(0, kept)
+            self._remember(self._keys.index_select(1, kept), self._values.index_select(1, kept), visible)
             self.num_sentences = len(kept)
-        for buffer in self._past or ():
+        for buffer in (self._past_keys, self._past_values):
             buffer.select(rows, self.length)
         self.num_rows = len(rows)
         return self
+
+
+class _LayerMemory(NamedTuple):
+    """What one layer looks at in one step."""
+
+    new_keys: Float[Tensor, "rows heads d_k"]
+    """Where the newest token's keys go; `keys` has them then."""
+    new_values: Float[Tensor, "rows heads d_v"]
+    keys: Float[Tensor, "rowheads d_k past_len"]
+    values: Float[Tensor, "rowheads past_len d_v"]
+    memory_keys: Float[Tensor, "sentenceheads d_k src_len"]
+    memory_values: Float[Tensor, "sentenceheads src_len d_v"]
+    visible: Bool[Tensor, "sentences 1 1 src_len"] | None
+    num_sentences: int
 
 
 class _Buffer:
@@ -100,30 +131,28 @@ class _Buffer:
     Tokens come first, so that the newest ones are written side by side.
     """
 
-    def __init__(self, num_layers: int, new: Float[Tensor, "rows heads width"]) -> None:
-        self.held = new.new_empty(num_layers, _FIRST_CAPACITY, *new.shape)
+    def __init__(self, room: Float[Tensor, "layers capacity rows heads width"]) -> None:
+        self._held = room
         self._spare: Tensor | None = None
 
-    def append(self, layer: int, new: Float[Tensor, "rows heads width"], end: int) -> Tensor:
-        """Store a layer's token at place `end` - 1; return all it has: (rows · heads, end, width)."""
-        if end > self.held.shape[1]:
-            layers, capacity, *sizes = self.held.shape
-            larger = self.held.new_empty(layers, 2 * capacity, *sizes)
-            larger[:, : end - 1] = self.held[:, : end - 1]
-            self.held, self._spare = larger, None
-        own = self.held[layer]
-        own[end - 1] = new
-        return own[:end].flatten(1, 2).transpose(0, 1)
+    def views(self, end: int) -> tuple[tuple[Tensor, ...], Float[Tensor, "layers rowheads end width"]]:
+        """Where each layer's token `end` - 1 goes, (rows, heads, width); and all tokens up to it."""
+        if end > self._held.shape[1]:
+            layers, capacity, *sizes = self._held.shape
+            larger = self._held.new_empty(layers, 2 * capacity, *sizes)
+            larger[:, : end - 1] = self._held[:, : end - 1]
+            self._held, self._spare = larger, None
+        return self._held[:, end - 1].unbind(0), self._held[:, :end].flatten(2, 3).transpose(1, 2)
 
     def select(self, rows: Int[Tensor, " new_rows"], used: int) -> None:
         """Row i becomes what row rows[i] was; only the first `used` tokens are copied."""
-        layers, capacity, _, heads, width = self.held.shape
+        layers, capacity, _, heads, width = self._held.shape
         size = layers * capacity * len(rows) * heads * width
         if self._spare is None or self._spare.numel() < size:
-            self._spare = self.held.new_empty(size)
+            self._spare = self._held.new_empty(size)
         chosen = self._spare.flatten()[:size].view(layers, capacity, len(rows), heads, width)
-        torch.index_select(self.held[:, :used], 2, rows, out=chosen[:, :used])
-        self.held, self._spare = chosen, self.held
+        torch.index_select(self._held[:, :used], 2, rows, out=chosen[:, :used])
+        self._held, self._spare = chosen, self._held
 
 
 class InferenceTransformer:
@@ -170,8 +199,8 @@ class InferenceTransformer:
     ) -> tuple[Float[Tensor, "rows vocab"], InferenceCache]:
         """As `Transformer.step`: one token a row in, the next one's logits out; the cache is changed."""
         x = self._embed_target(ids[:, None], cache.length)[:, 0]
-        for index, layer in enumerate(self._decoder):
-            x = layer(x, cache, index)
+        for layer, memory in zip(self._decoder, cache.layers(), strict=True):
+            x = layer(x, memory, cache.length)
         cache.length += 1
         return self._output(self._decoder_norm(x)), cache
 
@@ -216,16 +245,13 @@ class _Heads:
         self.d_v = attention.w_v.out_features // self.count
         self.scale = 1.0 / (math.sqrt(self.d_k) * attention.temperature)
 
-    def columns(self) -> tuple[int, int]:
-        """Where, in q, k and v side by side, k begins and v begins."""
-        return self.count * self.d_k, 2 * self.count * self.d_k
-
 
 class _SelfAttention:
     """q, k and v by one product; the queries are scaled in the weights."""
 
     def __init__(self, attention: MultiHeadAttention, compute_type: ComputeType) -> None:
-        self.heads = _Heads(attention)
+        self.heads = heads = _Heads(attention)
+        self._widths = [heads.count * heads.d_k, heads.count * heads.d_k, heads.count * heads.d_v]
         self.project = _joined([attention.w_q, attention.w_k, attention.w_v], compute_type, self.heads.scale)
         self.join = make_product(attention.w_o.weight, attention.w_o.bias, compute_type)
         self.rotary = attention.rotary
@@ -234,11 +260,7 @@ class _SelfAttention:
         self, projected: Tensor, past_len: int, shape: tuple[int, ...]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each (*shape, heads, d): `shape` is (rows,) or (sentences, src_len)."""
-        heads = self.heads
-        first, second = heads.columns()
-        q = projected[:, :first].view(*shape, heads.count, heads.d_k)
-        k = projected[:, first:second].view(*shape, heads.count, heads.d_k)
-        v = projected[:, second:].view(*shape, heads.count, heads.d_v)
+        q, k, v = (t.view(*shape, self.heads.count, -1) for t in torch.split(projected, self._widths, 1))
         if self.rotary is not None:
             q, k = _turned(self.rotary, q, past_len), _turned(self.rotary, k, past_len)
         return q, k, v
@@ -280,32 +302,34 @@ class _DecoderLayer:
         self._feed_forward = _feed_forward(layer.feed_forward, compute_type)
         self._feed_forward_add_norm = _add_norm(layer.feed_forward_add_norm)
 
-    def __call__(self, x: Tensor, cache: InferenceCache, index: int) -> Tensor:
-        rows = len(x)
-
-        def self_attend(y: Tensor) -> Tensor:
-            heads = self._attention.heads
-            q, k, v = self._attention.split(self._attention.project(y), cache.length, (rows,))
-            keys, values = cache.append(index, k, v)
-            weights = torch.bmm(q.reshape(rows * heads.count, 1, heads.d_k), keys.transpose(1, 2)).softmax(-1)
-            return self._attention.join(torch.bmm(weights, values).view(rows, -1))
-
-        def cross_attend(y: Tensor) -> Tensor:
-            # The rows of one sentence stand side by side as its queries: no memory is copied.
-            heads, sentences = self._cross_heads, cache.num_sentences
-            q = self._cross_query(y).view(sentences, -1, heads.count, heads.d_k).transpose(1, 2)
-            keys, values = (memory[index].flatten(0, 1) for memory in cache.memory)
-            scores = torch.bmm(q.reshape(sentences * heads.count, -1, heads.d_k), keys)
-            if cache.visible is not None:
-                lowest = torch.finfo(scores.dtype).min
-                shape = (sentences, heads.count, *scores.shape[1:])
-                scores = scores.view(shape).masked_fill_(~cache.visible, lowest).flatten(0, 1)
-            out = torch.bmm(scores.softmax(-1), values).view(sentences, heads.count, -1, heads.d_v)
-            return self._cross_join(out.transpose(1, 2).reshape(rows, -1))
-
-        x = self._attention_add_norm(x, self_attend)
-        x = self._cross_add_norm(x, cross_attend)
+    def __call__(self, x: Tensor, memory: _LayerMemory, past_len: int) -> Tensor:
+        x = self._attention_add_norm(x, lambda y: self._attend(y, memory, past_len))
+        x = self._cross_add_norm(x, lambda y: self._attend_across(y, memory))
         return self._feed_forward_add_norm(x, self._feed_forward)
+
+    def _attend(self, y: Tensor, memory: _LayerMemory, past_len: int) -> Tensor:
+        heads, rows = self._attention.heads, len(y)
+        q, k, v = self._attention.split(self._attention.project(y), past_len, (rows,))
+        memory.new_keys.copy_(k)
+        memory.new_values.copy_(v)
+        weights = torch.bmm(q.reshape(rows * heads.count, 1, heads.d_k), memory.keys).softmax(-1)
+        return self._attention.join(torch.bmm(weights, memory.values).view(rows, -1))
+
+    def _attend_across(self, y: Tensor, memory: _LayerMemory) -> Tensor:
+        # The rows of one sentence stand side by side as its queries: no memory is copied.
+        heads, rows, sentences = self._cross_heads, len(y), memory.num_sentences
+        q = self._cross_query(y)
+        if rows > sentences:
+            q = q.view(sentences, -1, heads.count, heads.d_k).transpose(1, 2).reshape(-1, heads.d_k)
+        scores = torch.bmm(q.view(sentences * heads.count, -1, heads.d_k), memory.memory_keys)
+        if memory.visible is not None:
+            lowest = torch.finfo(scores.dtype).min
+            shape = (sentences, heads.count, *scores.shape[1:])
+            scores = scores.view(shape).masked_fill_(~memory.visible, lowest).flatten(0, 1)
+        out = torch.bmm(scores.softmax(-1), memory.memory_values)
+        if rows > sentences:
+            out = out.view(sentences, heads.count, -1, heads.d_v).transpose(1, 2).reshape(rows, -1)
+        return self._cross_join(out.view(rows, -1))
 
 
 class _Memory:
