@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -108,8 +109,6 @@ def test_bad_entries_and_files():
         Glossary({"light": "Licht", " light": "Lampe"})
     assert len(Glossary({"light": "Licht", "light ": "Licht"})) == 1
     with pytest.raises(DataError, match="nowhere"):
-        from pathlib import Path
-
         Glossary.load(Path("/nowhere.tsv"))
 
 
