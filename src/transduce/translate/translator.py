@@ -154,13 +154,14 @@ class Translator:
 
         Raises:
             SearchError: an unknown search setting, settings that contradict each other, or an engine
-                that cannot write what the glossary or `protect` asks for.
+                or a method that cannot write what the glossary or `protect` asks for.
             DataError: prefixes and texts differ in number; an entry of the glossary is blank.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
         call = _Call(self._configured(search), _requirements(glossary, protect), alignment)
+        self._check(call)
         segments = [self._segments(text) for text in texts]
         pieces = [
             _Piece(part.text, self._source.encode(part.text), call.requirements.of(part.text))
@@ -183,6 +184,21 @@ class Translator:
         if "n_best" in search and "beam_size" not in search:
             search["beam_size"] = max(self.config.beam_size, search["n_best"])
         return replace(self.config, **search)
+
+    def _check(self, call: _Call) -> None:
+        """Refuse what the engine or the method cannot do, before any text is looked at."""
+        if not call.requirements.forces:
+            return
+        if call.config.method == "sample":
+            raise SearchError(
+                "samples cannot be made to hold a glossary's terms or protected text: leave these out, "
+                "or search by beam"
+            )
+        if not isinstance(self.engine, RequiringEngine):
+            raise SearchError(
+                f"{type(self.engine).__name__} cannot be made to write a glossary's terms or protected text: "
+                "use the torch engine, or leave them out (Protection(force=False) still says what was lost)"
+            )
 
     def _segments(self, text: str) -> list[Segment]:
         """The text whole, or in pieces that the model can take."""
@@ -221,11 +237,7 @@ class Translator:
             forced = None if prefixes is None else [prefixes[i] for i in chosen]
             if required is None:
                 return self.engine.search(own, config, prefixes=forced, keys=[keys[i] for i in chosen])
-            if not isinstance(self.engine, RequiringEngine):
-                raise SearchError(
-                    "this engine cannot be made to write given phrases (glossary, protected text): "
-                    "translate with the torch engine, or leave them out"
-                )
+            assert isinstance(self.engine, RequiringEngine), "_check has seen to it"
             return self.engine.search_required(
                 own, config, required=[required[i] for i in chosen], prefixes=forced
             )
