@@ -100,7 +100,7 @@ def test_an_ensemble(run, digit_run):
         (["--protect", "links"], "unknown kind of protected text 'links'"),
         (["--protect-pattern", "("], "is no regular expression"),
         (["--glossary", "/nowhere.tsv"], "/nowhere.tsv"),
-        (["--set", "search.early_exit=never"], "early_exit"),
+        (["--set", "search.alpha=99.5"], "alpha is 99.5, but must lie in"),
         (["--ensemble", "/nowhere"], "there is no model directory /nowhere"),
     ],
 )
