@@ -210,3 +210,12 @@ def test_a_word_is_not_found_in_a_longer_one(tokenizer):
 
 def test_engines_say_what_they_can(tokenizer):
     assert isinstance(make_engine(tokenizer), RequiringEngine)
+
+
+def test_sums_are_compared_where_terms_are_required(translator):
+    """The length penalty is for the others: it would let a sentence with an unlikely term ramble on."""
+    bound, free = translator.translate(["the light", "nothing"], glossary=GLOSSARY)
+    assert bound.score == pytest.approx(sum(bound.token_log_probs))
+    assert free.score > sum(free.token_log_probs)
+    (asked,) = translator.translate(["the light"], glossary=GLOSSARY, required_alpha=0.6)
+    assert asked.score > sum(asked.token_log_probs)

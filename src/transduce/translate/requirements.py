@@ -63,7 +63,7 @@ class Requirements:
         """Return what the search must write; what the vocabulary cannot spell is left out."""
         wanted = [(term, count, True) for term, count in needs.terms.items()]
         if self._protection is not None and self._protection.force:
-            spans = Counter((span.text, span.kind == "numbers") for span in needs.spans)
+            spans = Counter((span.text, span.whole) for span in needs.spans)
             wanted += [(text, count, whole) for (text, whole), count in spans.items() if text.strip()]
         found = (
             speller.phrase(text, count, whole_words=whole)

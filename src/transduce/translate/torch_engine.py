@@ -8,6 +8,7 @@ order. Axes: batch, heads, tgt_len, src_len.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -97,10 +98,11 @@ class TorchEngine:
         found: dict[int, list[Hypothesis]] = {}
         bound = [i for i, phrases in enumerate(required) if phrases]
         free = [i for i, phrases in enumerate(required) if not phrases]
-        for indices, wanted in ((free, None), (bound, [required[i] for i in bound])):
+        strict = replace(config, alpha=config.required_alpha)
+        for indices, own, wanted in ((free, config, None), (bound, strict, [required[i] for i in bound])):
             results = self._search(
                 [sources[i] for i in indices],
-                config,
+                own,
                 prefixes=None if prefixes is None else [prefixes[i] for i in indices],
                 required=wanted,
             )
