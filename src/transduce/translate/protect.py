@@ -63,7 +63,7 @@ class Span(NamedTuple):
     text: str
     kind: str
     """A `Kind`, or `own` for a pattern of the user's."""
-    whole: bool
+    apart: bool
     """It touches no letter or digit in the source, so that it must not in the translation either."""
 
 
@@ -124,9 +124,8 @@ def find_spans(text: str, protection: Protection | None = None) -> tuple[Span, .
             if kind == "url":
                 end = start + len(_without_trailing(match.group()))
             if end > start:
-                whole = has_edge(text[max(0, start - 1) : start], text[start])
-                whole &= has_edge(text[end - 1], text[end : end + 1])
-                found.append((start, -end, rank, Span(start, end, text[start:end], kind, whole)))
+                apart = has_edge(text[max(0, start - 1) : start], "a") and has_edge("a", text[end : end + 1])
+                found.append((start, -end, rank, Span(start, end, text[start:end], kind, apart)))
     spans: list[Span] = []
     for start, _, _, span in sorted(found, key=lambda item: item[:3]):
         if not spans or start >= spans[-1].end:
