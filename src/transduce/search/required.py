@@ -37,7 +37,7 @@ from transduce.search.scores import length_penalty, log_probabilities, top_token
 from transduce.search.step import Observer, State, Step, StepRecord, reorder
 from transduce.search.tree import ROOT, Leaf, Tree
 
-__all__ = ["required_search"]
+__all__ = ["most_slots", "required_search"]
 
 _MOST_EXTRA = 16  # slots beyond two beams: a long URL need not make a step ten times as wide
 
@@ -157,6 +157,11 @@ def _start(request: Request, penalty: Callable[[int], float]) -> list[_Sentence]
             )
         )
     return sentences
+
+
+def most_slots(beam_size: int) -> int:
+    """Return the most rows that a sentence may take, for whoever cuts batches."""
+    return _num_slots(_MOST_EXTRA, beam_size)
 
 
 def _num_slots(size: int, beam_size: int) -> int:

@@ -79,6 +79,8 @@ def translate_stream(
     if glossary is not None:
         options["glossary"] = Glossary.load(glossary)
     total = count_lines(input_file) if input_file is not None else None
+    if mean != "probability" and not ensemble:
+        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
     models = [model, *ensemble] if ensemble else model
     translator = Translator.load(models, mean=cast("Mean", mean))
     translator.translate([], **options)  # settings that contradict each other are told before any line

@@ -25,6 +25,7 @@ from transduce.search.dispatch import search
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.phrases import Phrase
 from transduce.search.request import Request
+from transduce.search.required import most_slots
 from transduce.search.step import State, Step
 from transduce.translate.engine import Alignment
 
@@ -121,6 +122,8 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """Search in batches of similar lengths."""
         width = config.n_best if config.method == "sample" else config.beam_size
+        if required is not None:
+            width = most_slots(config.beam_size)
         found: dict[int, list[Hypothesis]] = {}
         for indices in _batches([len(source) + 1 for source in sources], self._batch_tokens // width):
             rows = [list(sources[i]) for i in indices]
