@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from transduce import __version__
+from transduce import cli_options as options
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -329,6 +330,17 @@ def translate(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="A JSON object a line: score, tokens, alignment, flags.")
     ] = False,
+    alignments: options.Alignments = None,
+    glossary: options.GlossaryFile = None,
+    protect: options.Protect = "",
+    protect_pattern: options.ProtectPattern = None,
+    ensemble: options.Ensemble = None,
+    ensemble_mean: options.EnsembleMean = "probability",
+    sample: options.Sample = False,
+    seed: options.Seed = None,
+    temperature: options.Temperature = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
     repair: Repair = False,
     overrides: Overrides = None,
 ) -> None:
@@ -339,6 +351,8 @@ def translate(
     - `echo "I love you." | transduce translate runs/en-de`
     - `transduce translate runs/en-de --input test.en --output test.de --beam-size 1`
     - `transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl`
+    - `transduce translate runs/en-de --glossary terms.tsv --protect usual < test.en`
+    - `transduce translate runs/en-de --sample --seed 7 --temperature 0.8 < test.en`
     """
     from transduce.progress import stderr_console
     from transduce.recipe import search_overrides
@@ -351,6 +365,12 @@ def translate(
         jsonl=jsonl,
         repair=repair,
         console=stderr_console(),
+        alignments=alignments,
+        glossary=glossary,
+        ensemble=ensemble or (),
+        mean=ensemble_mean,
+        **options.protection_settings(protect, protect_pattern or ()),
+        **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search_overrides(overrides or ()),
     )

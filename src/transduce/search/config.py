@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias, get_args
 
 from transduce.errors import SearchError
 
-__all__ = ["LengthPenalty", "Method", "SearchConfig"]
+__all__ = ["EarlyExit", "LengthPenalty", "Method", "SearchConfig"]
 
 LengthPenalty: TypeAlias = Literal["gnmt", "power"]
 Method: TypeAlias = Literal["beam", "sample"]
+EarlyExit: TypeAlias = Literal["exact", "beam", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,9 @@ class SearchConfig:
     counts EOS, as in fairseq. An alpha that suits one does not suit the other."""
     alpha: float = 0.6
     """The penalty's exponent: 0 compares plain sums, larger favours longer translations."""
+    required_alpha: float = 0.0
+    """The exponent instead of `alpha` where phrases are required. A term that the model did not expect
+    makes every sum so low that dividing it by a length favours whatever rambles on."""
     min_len: int = 0
     """At least this many tokens before EOS. It forces text out of an empty source too, so do not
     search where there is nothing to translate."""
@@ -45,6 +49,13 @@ class SearchConfig:
     """A translation has at most `int(max_len_ratio * source_len) + max_extra_len` tokens."""
     max_len_ratio: float = 1.0
     """See `max_extra_len`; `source_len` is the sentence's own length, without padding."""
+    early_exit: EarlyExit = "exact"
+    """When a beam stops. `exact`: when nothing that is alive can still enter the best n_best, so that
+    stopping changes nothing (what Hugging Face's `early_stopping="never"` is for). `beam`: when
+    `beam_size` hypotheses have finished, as fairseq, Hugging Face's `early_stopping=True`, and CTranslate2
+    with a length penalty. `first`: when n_best have finished and the step's best candidate is among
+    them, as CTranslate2 without one. The last two take fewer steps and may miss the best: a longer one
+    that the length penalty would raise."""
     no_repeat_ngram: int = 0
     """No n-gram of this length occurs twice in a translation; 0 allows it."""
     temperature: float = 1.0
@@ -60,11 +71,15 @@ class SearchConfig:
         """Check every field, then the fields against each other."""
         _known("method", self.method, get_args(Method))
         _known("length_penalty", self.length_penalty, get_args(LengthPenalty))
+        _known("early_exit", self.early_exit, get_args(EarlyExit))
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise SearchError(f"{name} is {getattr(self, name)}, but must be at least {least}: raise it")
-        if not abs(self.alpha) <= 10:
-            raise SearchError(f"alpha is {self.alpha}, but must lie in [-10, 10]: the paper has 0.6")
+        for name in ("alpha", "required_alpha"):
+            if not abs(getattr(self, name)) <= 10:
+                raise SearchError(
+                    f"{name} is {getattr(self, name)}, but must lie in [-10, 10]: the paper has 0.6"
+                )
         if not 0 <= self.max_len_ratio < math.inf:
             raise SearchError(
                 f"max_len_ratio is {self.max_len_ratio}, but must be a number from 0 up: try 1.0"

@@ -8,18 +8,23 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from rich.console import Console
 
 from transduce.errors import DataError
 from transduce.progress import track
 from transduce.text.lines import count_lines, iter_lines, open_bytes
+from transduce.translate.alignment import pharaoh
+from transduce.translate.glossary import Glossary
 from transduce.translate.stream import translate_lines
 from transduce.translate.translator import Translation, Translator
+
+if TYPE_CHECKING:
+    from transduce.search.ensemble import Mean
 
 __all__ = ["translate_stream"]
 
@@ -28,6 +33,10 @@ _TOLD = {
     "truncated": "reached the length limit and were cut",
     "repeated": "repeat themselves",
     "copied": "were copied unchanged",
+    "length": "are much longer or shorter than their source",
+    "empty": "have an empty translation",
+    "glossary": "lack a term of the glossary",
+    "placeholders": "lost or doubled a protected part",
 }
 
 
@@ -39,7 +48,11 @@ def translate_stream(
     jsonl: bool,
     repair: bool,
     console: Console,
-    **search: Any,
+    alignments: Path | None = None,
+    glossary: Path | None = None,
+    ensemble: Sequence[Path] = (),
+    mean: str = "probability",
+    **options: Any,
 ) -> None:
     """Translate every line of the input, in order.
 
@@ -50,29 +63,54 @@ def translate_stream(
         jsonl: a JSON object a line instead of plain text.
         repair: replace bytes that are not UTF-8 instead of stopping.
         console: where progress and counts are shown.
-        search: fields of `SearchConfig`.
+        alignments: a file for word alignments in Pharaoh's form, a line for each line.
+        glossary: a file of lines `source TAB target`.
+        ensemble: models that translate together with `model`.
+        mean: what they are averaged by.
+        options: for `Translator.translate`: `protect`, and fields of `SearchConfig`.
 
     Raises:
         TransduceError: the model or the input cannot be read.
     """
-    if output_file is not None and input_file is not None and output_file.resolve() == input_file.resolve():
-        raise DataError(f"{output_file} is the input as well: choose another --output")
+    _refuse_same_file("--output", output_file, input_file)
+    _refuse_same_file("--alignments", alignments, input_file)
+    if alignments is not None and output_file is not None and alignments.resolve() == output_file.resolve():
+        raise DataError(f"{alignments} is the output as well: choose another --alignments")
+    if glossary is not None:
+        options["glossary"] = Glossary.load(glossary)
     total = count_lines(input_file) if input_file is not None else None
-    translator = Translator.load(model)
+    if mean != "probability" and not ensemble:
+        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
+    models = [model, *ensemble] if ensemble else model
+    translator = Translator.load(models, mean=cast("Mean", mean))
+    translator.translate([], **options)  # settings that contradict each other are told before any line
     flags: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     with ExitStack() as stack:
         source, name = _input(input_file, stack)
         target = _output(output_file, stack)
+        aligned = stack.enter_context(alignments.open("wb")) if alignments is not None else None
         tell = stack.enter_context(track(console, "translating", "lines", total))
         lines = iter_lines(source, name, repair=repair, notes=notes)
         for line, translation in translate_lines(
-            translator, lines, progress=_flushing(target, tell), alignment=jsonl, **search
+            translator,
+            lines,
+            progress=_flushing(target, tell),
+            alignment=jsonl or aligned is not None,
+            **options,
         ):
             target.write(_formatted(line, translation, jsonl=jsonl).encode() + b"\n")
+            if aligned is not None:
+                aligned.write(pharaoh(translation.word_alignment).encode() + b"\n")
             flags.update(translation.flags)
         target.flush()
     _report(flags, notes, console)
+
+
+def _refuse_same_file(option: str, file: Path | None, input_file: Path | None) -> None:
+    """Writing over what is being read would destroy it."""
+    if file is not None and input_file is not None and file.resolve() == input_file.resolve():
+        raise DataError(f"{file} is the input as well: choose another {option}")
 
 
 def _input(file: Path | None, stack: ExitStack) -> tuple[BinaryIO, str]:
