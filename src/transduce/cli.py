@@ -317,11 +317,31 @@ def evaluate(
 def translate(
     model: Model,
     input_file: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="Instead of stdin.")
+        Path | None, typer.Option("--input", metavar="FILE|DIR", help="Instead of stdin; also a folder.")
     ] = None,
     output_file: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Instead of stdout.")
+        Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")
     ] = None,
+    input_format: Annotated[
+        str,
+        typer.Option(
+            "--input-format",
+            help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
+        ),
+    ] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted translation stopped.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    copy_others: Annotated[
+        bool, typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.")
+    ] = False,
+    retranslate: Annotated[
+        bool, typer.Option("--retranslate", help="Replace translations that PO, XLIFF and TMX files hold.")
+    ] = False,
+    fuzzy: Annotated[
+        bool, typer.Option("--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).")
+    ] = True,
     beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
     n_best: Annotated[
         int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")
@@ -332,17 +352,20 @@ def translate(
     repair: Repair = False,
     overrides: Overrides = None,
 ) -> None:
-    """Translate lines: N lines in, N lines out, in order.
+    """Translate lines: N lines in, N lines out, in order; or documents, or a folder of them.
 
     For example:
 
     - `echo "I love you." | transduce translate runs/en-de`
     - `transduce translate runs/en-de --input test.en --output test.de --beam-size 1`
     - `transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl`
+    - `transduce translate runs/en-de --input large.en --output large.de --resume`
+    - `transduce translate runs/en-de --input app.po --output app.de.po`
+    - `transduce translate runs/en-de --input site --output site-de --copy-others`
     """
     from transduce.progress import stderr_console
     from transduce.recipe import search_overrides
-    from transduce.translate.files import translate_stream
+    from transduce.translate.files import FileOptions, translate_stream
 
     translate_stream(
         model,
@@ -351,6 +374,15 @@ def translate(
         jsonl=jsonl,
         repair=repair,
         console=stderr_console(),
+        files=FileOptions(
+            format=input_format,
+            resume=resume,
+            overwrite=overwrite,
+            copy_others=copy_others,
+            retranslate=retranslate,
+            fuzzy=fuzzy,
+            repair=repair,
+        ),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search_overrides(overrides or ()),
     )
