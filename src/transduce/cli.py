@@ -60,6 +60,27 @@ AllowChanges = Annotated[
     bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
 ]
 
+# Of `translate`: files, documents and folders.
+InputFormat = Annotated[
+    str,
+    typer.Option(
+        "--input-format",
+        metavar="FORMAT",
+        help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted translation stopped.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
+CopyOthers = Annotated[
+    bool, typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.")
+]
+Retranslate = Annotated[
+    bool, typer.Option("--retranslate", help="Replace translations that PO, XLIFF and TMX files hold.")
+]
+Fuzzy = Annotated[
+    bool, typer.Option("--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).")
+]
+
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
@@ -322,26 +343,12 @@ def translate(
     output_file: Annotated[
         Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")
     ] = None,
-    input_format: Annotated[
-        str,
-        typer.Option(
-            "--input-format",
-            help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
-        ),
-    ] = "auto",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted translation stopped.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
-    copy_others: Annotated[
-        bool, typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.")
-    ] = False,
-    retranslate: Annotated[
-        bool, typer.Option("--retranslate", help="Replace translations that PO, XLIFF and TMX files hold.")
-    ] = False,
-    fuzzy: Annotated[
-        bool, typer.Option("--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).")
-    ] = True,
+    input_format: InputFormat = "auto",
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    copy_others: CopyOthers = False,
+    retranslate: Retranslate = False,
+    fuzzy: Fuzzy = True,
     beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
     n_best: Annotated[
         int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")

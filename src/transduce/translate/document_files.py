@@ -24,7 +24,6 @@ __all__ = ["translate_document", "translate_document_file"]
 _NOTES: Final = {
     "kept": "{n:,} texts had a translation and were kept (--retranslate replaces them)",
     "skipped": "{n:,} texts could not be changed in place and were left as they are",
-    "doubtful": "{n:,} translations want a second look (see below)",
     "plural": "the header tells no plural forms: two are written, as in English",
 }
 

@@ -106,9 +106,8 @@ class Document(ABC):
             placed.append(source if inline == source else inline)
         return self.render(placed)
 
-    def doubt(self, index: int) -> None:
+    def doubt(self, index: int) -> None:  # noqa: B027 -- most formats have no mark for it
         """Something is wrong with the translation of segment `index`: a format that can, marks it."""
-        self.notes["doubtful"] += 1
 
     @abstractmethod
     def read(self) -> None:
@@ -168,8 +167,8 @@ def decode(data: bytes, name: str, *, repair: bool = False, declared: str | None
     encoding = "utf-8"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16-le" if data.startswith(b"\xff\xfe") else "utf-16-be"  # the mark stays in the text
-    elif declared and not data.startswith(b"\xef\xbb\xbf"):
-        encoding = declared
+    elif declared and not data.startswith(b"\xef\xbb\xbf") and not declared.startswith(("utf-16", "utf-32")):
+        encoding = declared  # a declaration that could be read is not in two-byte characters
     try:
         return data.decode(encoding), encoding
     except LookupError:

@@ -8,14 +8,16 @@ Does not know: which tags there are, files, translators.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from transduce.translate.documents.inline import Element, Inline
 
 __all__ = ["Node", "Token", "nest", "peel", "spell", "to_inline"]
 
+_MOST_NESTED: Final = 64  # deeper tags are lone ones: nobody reads such text, and recursion has an end
 _SPACES = " \t\n\r\f"
 
 
@@ -53,37 +55,37 @@ class Node:
 
 def nest(tokens: Sequence[Token]) -> list[Node]:
     """Pair opening tags with closing ones; a tag without partner is a lone one."""
-    root: list[Node] = []
-    open_: list[tuple[Token, list[Node]]] = []  # a tag that waits, and what came before it
-    level = root
+    waiting: list[tuple[Token, list[Node]]] = []  # opening tags, and what came before each
+    names: Counter[str] = Counter()
+    level: list[Node] = []
     for token in tokens:
-        if token.kind == "open":
-            open_.append((token, level))
+        if token.kind == "open" and len(waiting) < _MOST_NESTED:
+            waiting.append((token, level))
+            names[token.name] += 1
             level = []
-        elif token.kind == "close" and any(waiting.name == token.name for waiting, _ in open_):
-            while open_[-1][0].name != token.name:
-                level = _abandon(open_, level)
-            begin, outer = open_.pop()
-            outer.append(
-                Node(begin.start, token.end, "pair", "", token.name, (begin.end, token.start), level)
-            )
+        elif token.kind == "close" and names[token.name]:
+            at = max(i for i, (begin, _) in enumerate(waiting) if begin.name == token.name)
+            level = _flattened(waiting[at + 1 :], level)
+            begin, outer = waiting[at]
+            names.subtract(tag.name for tag, _ in waiting[at:])
+            del waiting[at:]
+            inner = (begin.end, token.start)
+            outer.append(Node(begin.start, token.end, "pair", "", token.name, inner, level))
             level = outer
         elif token.kind in ("text", "fixed"):
             kind: Literal["text", "fixed"] = "text" if token.kind == "text" else "fixed"
             level.append(Node(token.start, token.end, kind, token.shown))
         else:
             level.append(Node(token.start, token.end, "lone"))
-    while open_:
-        level = _abandon(open_, level)
-    return level
+    return _flattened(waiting, level)
 
 
-def _abandon(open_: list[tuple[Token, list[Node]]], level: list[Node]) -> list[Node]:
-    """Nothing closes the last open tag: it stands alone, and what followed it stands behind it."""
-    token, outer = open_.pop()
-    outer.append(Node(token.start, token.end, "lone"))
-    outer.extend(level)
-    return outer
+def _flattened(waiting: Sequence[tuple[Token, list[Node]]], level: list[Node]) -> list[Node]:
+    """Nothing closes these tags: each stands alone, between what came before and behind it."""
+    flat: list[Node] = []
+    for token, before in waiting:
+        flat += [*before, Node(token.start, token.end, "lone")]
+    return flat + level
 
 
 def peel(nodes: Sequence[Node], source: str) -> list[Node]:

@@ -170,9 +170,15 @@ class _Page:
                 total, start = 0.0, None
                 continue
             total, start = total + gain, a if start is None else start
-            if total > best:
+            if total > best or (total == best and self._nearer(span, (start, b), place)):
                 best, place = total, (start, b)
         return best, place
+
+    def _nearer(self, span: _Span, new: tuple[int, int], old: tuple[int, int]) -> bool:
+        """Whether a stretch lies, in proportion, nearer to where the span stands in the source."""
+        scale = (len(self.target) or 1) / (len(self.source) or 1)
+        wanted = (span.start + span.end) * scale
+        return abs(sum(new) - wanted) < abs(sum(old) - wanted)
 
     def _point(
         self,

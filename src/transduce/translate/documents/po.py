@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PoDocument"]
 
-_CHARSET: Final = re.compile(rb"^\"Content-Type:[^\n]*?charset=([\w.:-]+)", re.MULTILINE | re.IGNORECASE)
+_CHARSET: Final = re.compile(rb"\"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE)
 _PLURAL: Final = re.compile(r"nplurals\s*=\s*(?P<count>\d+)\s*;\s*plural\s*=\s*(?P<rule>[^;]+)")
+_NO_HEADER: Final = '#\nmsgid ""\nmsgstr ""\n\n'
 _MOST_FORMS: Final = 10
 _USUAL: Final = (2, "n != 1")
 
@@ -65,10 +66,10 @@ class PoDocument(Document):
         for number, found in texts.items():
             self._fill(catalogue[number], found, fuzzy=self.options.fuzzy or number in self._doubtful)
         try:
-            return f"{str(catalogue).rstrip()}\n".encode(self._encoding)
+            return _written(catalogue).encode(self._encoding)
         except UnicodeEncodeError:  # an old charset that lacks a letter of the target language
             catalogue.metadata["Content-Type"] = "text/plain; charset=UTF-8"
-            return f"{str(catalogue).rstrip()}\n".encode()
+            return _written(catalogue).encode()
 
     def doubt(self, index: int) -> None:
         """Let the entry be fuzzy in any case."""
@@ -131,6 +132,12 @@ def _is_translated(entry: polib.POEntry) -> bool:
     if entry.msgid_plural:
         return bool(entry.msgstr_plural) and all(entry.msgstr_plural.values())
     return bool(entry.msgstr)
+
+
+def _written(catalogue: polib.POFile) -> str:
+    """The catalogue's text; a header that it does not have is not made up."""
+    text = str(catalogue).rstrip() + "\n"
+    return text if catalogue.metadata or catalogue.header else text.removeprefix(_NO_HEADER)
 
 
 def _where(error: Exception) -> str:

@@ -129,8 +129,8 @@ def _check_sizes(parts: list[zipfile.ZipInfo], name: str) -> None:
     total = sum(part.file_size for part in parts)
     if total > _MAX_UNPACKED:
         raise DataError(
-            f"{name} unpacks to {total / 2**20:,.0f} MiB, more than the {_MAX_UNPACKED // 2**20} MiB allowed; "
-            "it is refused"
+            f"{name} unpacks to {total / 2**20:,.0f} MiB, more than the {_MAX_UNPACKED // 2**20} MiB "
+            "allowed; it is refused"
         )
     seen: set[str] = set()
     for part in parts:
@@ -144,7 +144,5 @@ def _check_sizes(parts: list[zipfile.ZipInfo], name: str) -> None:
         pieces = part.filename.replace("\\", "/").split("/")
         link = stat.S_ISLNK(part.external_attr >> 16)
         if pieces[0] == "" or ".." in pieces or ":" in pieces[0] or link or part.filename in seen:
-            raise DataError(
-                f"{name}: its part {part.filename!r} has a name that leads elsewhere; it is refused"
-            )
+            raise DataError(f"{name}: the name of its part {part.filename!r} leads elsewhere; it is refused")
         seen.add(part.filename)

@@ -18,6 +18,7 @@ from transduce.translate.documents.inline import Element, Inline
 
 __all__ = ["Role", "Table", "clear", "fill", "read_inline", "serialise"]
 
+_MOST_NESTED: Final = 64
 _DECLARATION: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\?>\s*")
 _FORBIDDEN: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -30,21 +31,24 @@ Table: TypeAlias = list[tuple[Any, Role]]
 """The elements of a text; an `Element`'s key is its place here."""
 
 
-def read_inline(element: Any, role: Callable[[Any], Role], table: Table) -> Inline:
+def read_inline(
+    element: Any, role: Callable[[Any], Role], table: Table, *, depth: int = _MOST_NESTED
+) -> Inline:
     """The content of an element.
 
     Args:
         element: lxml's.
         role: tells what an element inside it is.
         table: extended by the elements.
+        depth: elements nested deeper are taken for codes.
     """
     parts: list[str | Element] = [element.text or ""]
     for child in element:
-        kind: Role = role(child) if isinstance(child.tag, str) else "lone"
+        kind: Role = role(child) if isinstance(child.tag, str) and depth else "lone"
         table.append((child, kind))
         key = len(table) - 1
         if kind == "around":
-            parts.append(Element(key, read_inline(child, role, table)))
+            parts.append(Element(key, read_inline(child, role, table, depth=depth - 1)))
         elif kind == "fixed":
             parts.append(Element(key, ("".join(child.itertext()),), fixed=True))
         else:
