@@ -17,6 +17,7 @@ from rich.console import Console
 
 from transduce.errors import DataError, TransduceError
 from transduce.files import clear_leftovers, written_or
+from transduce.text.lines import COMPRESSED_SUFFIXES
 from transduce.translate.document_files import translate_document_file
 from transduce.translate.documents.registry import FORMATS, format_of
 from transduce.translate.files import FileOptions, translate_line_file
@@ -60,6 +61,8 @@ def translate_folder(
     for path in _files(source, target):
         output = target / path.relative_to(source)
         name = format_of(path)
+        if name is not None and path.suffix.lower() in COMPRESSED_SUFFIXES:
+            output = output.with_suffix("")  # what is written is not compressed
         if name is None or files.format not in ("auto", name):
             if files.copy_others:
                 _copy(path, output)

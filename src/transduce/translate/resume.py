@@ -26,7 +26,8 @@ _NOT_THE_MODEL: Final = frozenset({"card.md"})
 
 def sidecar(output: Path) -> Path:
     """The file that stands beside an unfinished output."""
-    return output.with_name(output.name + ".resume.json")
+    path = Path(os.path.abspath(output))  # noqa: PTH100 -- links stay; `.` gets its name
+    return path.parent / f"{path.name}.resume.json"
 
 
 def model_fingerprint(directory: Path) -> str:
