@@ -22,24 +22,11 @@ def test_growth_is_late_memory_over_early_memory():
 
 @pytest.mark.slow
 def test_it_kills_resumes_and_tells(tmp_path):
-    command = [
-        sys.executable,
-        str(ROOT / "benchmarks" / "translate" / "million_lines.py"),
-        "--work",
-        str(tmp_path),
-    ]
-    command += [
-        "--lines",
-        "3000",
-        "--kills",
-        "1",
-        "--set",
-        "train.max_steps=60",
-        "--set",
-        "search.max_extra_len=2",
-    ]
     results = tmp_path / "results.jsonl"
-    done = subprocess.run([*command, "--results", str(results)], capture_output=True, text=True, timeout=300)
+    command = [sys.executable, million_lines.__file__, "--lines", "3000", "--kills", "1"]
+    command += ["--work", str(tmp_path), "--results", str(results)]
+    command += ["--set", "train.max_steps=60", "--set", "search.max_extra_len=2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     (line,) = map(json.loads, results.read_text().splitlines())
     assert line["bench"] == "translate/million_lines"
