@@ -14,6 +14,7 @@ class WordByWord:
     def __init__(self, *, reverse: bool = True, languages: tuple[str, str] = ("en", "de")) -> None:
         self.reverse, self.languages = reverse, languages
         self.config = SearchConfig()
+        self.engine = object()  # one that cannot be made to write anything
         self.asked: list[str] = []
 
     def translate(self, texts, *, alignment=False, **options):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from transduce import __version__
+from transduce import cli_options as options
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -58,27 +59,6 @@ Memory = Annotated[
 ]
 AllowChanges = Annotated[
     bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
-]
-
-# Of `translate`: files, documents and folders.
-InputFormat = Annotated[
-    str,
-    typer.Option(
-        "--input-format",
-        metavar="FORMAT",
-        help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where an interrupted translation stopped.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")]
-CopyOthers = Annotated[
-    bool, typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.")
-]
-Retranslate = Annotated[
-    bool, typer.Option("--retranslate", help="Replace translations that PO, XLIFF and TMX files hold.")
-]
-Fuzzy = Annotated[
-    bool, typer.Option("--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).")
 ]
 
 
@@ -337,18 +317,14 @@ def evaluate(
 @app.command()
 def translate(
     model: Model,
-    input_file: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE|DIR", help="Instead of stdin; also a folder.")
-    ] = None,
-    output_file: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")
-    ] = None,
-    input_format: InputFormat = "auto",
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-    copy_others: CopyOthers = False,
-    retranslate: Retranslate = False,
-    fuzzy: Fuzzy = True,
+    input_file: options.InputFile = None,
+    output_file: options.OutputFile = None,
+    input_format: options.InputFormat = "auto",
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    copy_others: options.CopyOthers = False,
+    retranslate: options.Retranslate = False,
+    fuzzy: options.Fuzzy = True,
     beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
     n_best: Annotated[
         int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")
@@ -356,6 +332,17 @@ def translate(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="A JSON object a line: score, tokens, alignment, flags.")
     ] = False,
+    alignments: options.Alignments = None,
+    glossary: options.GlossaryFile = None,
+    protect: options.Protect = "",
+    protect_pattern: options.ProtectPattern = None,
+    ensemble: options.Ensemble = None,
+    ensemble_mean: options.EnsembleMean = "probability",
+    sample: options.Sample = False,
+    seed: options.Seed = None,
+    temperature: options.Temperature = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
     repair: Repair = False,
     overrides: Overrides = None,
 ) -> None:
@@ -366,9 +353,11 @@ def translate(
     - `echo "I love you." | transduce translate runs/en-de`
     - `transduce translate runs/en-de --input test.en --output test.de --beam-size 1`
     - `transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl`
+    - `transduce translate runs/en-de --glossary terms.tsv --protect usual < test.en`
     - `transduce translate runs/en-de --input large.en --output large.de --resume`
     - `transduce translate runs/en-de --input app.po --output app.de.po`
     - `transduce translate runs/en-de --input site --output site-de --copy-others`
+    - `transduce translate runs/en-de --sample --seed 7 --temperature 0.8 < test.en`
     """
     from transduce.progress import stderr_console
     from transduce.recipe import search_overrides
@@ -382,17 +371,18 @@ def translate(
         repair=repair,
         console=stderr_console(),
         files=FileOptions(
-            format=input_format,
-            resume=resume,
-            overwrite=overwrite,
-            copy_others=copy_others,
-            retranslate=retranslate,
-            fuzzy=fuzzy,
-            repair=repair,
+            format=input_format, resume=resume, overwrite=overwrite, copy_others=copy_others,
+            retranslate=retranslate, fuzzy=fuzzy, repair=repair,
         ),
+        alignments=alignments,
+        glossary=glossary,
+        ensemble=ensemble or (),
+        mean=ensemble_mean,
+        **options.protection_settings(protect, protect_pattern or ()),
+        **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search_overrides(overrides or ()),
-    )
+    )  # fmt: skip
 
 
 @app.command()

@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "translate"))
 
+import million_lines
 from million_lines import growth_mb
 
 

@@ -71,6 +71,7 @@ def without_type_checks():
     [
         ({"method": "bean"}, "method is 'bean', but must be one of beam, sample"),
         ({"length_penalty": "avg"}, "'avg', but must be one of gnmt, power"),
+        ({"early_exit": "never"}, "early_exit is 'never', but must be one of exact, beam, first"),
     ],
 )
 def test_a_misspelt_choice_is_answered_with_the_choices(fields, message):

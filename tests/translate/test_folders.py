@@ -9,7 +9,7 @@ import pytest
 
 from document_samples import SAMPLES, docx_sample
 from kills import dies_at
-from transduce import cli
+from transduce import cli, cli_options
 from transduce.translate.resume import sidecar
 from transduce.translate.translator import Translator
 from word_by_word import WordByWord
@@ -20,7 +20,7 @@ def run(tmp_path, monkeypatch, capfd):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "recipe.toml").write_text("")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Translator, "load", lambda path: WordByWord())
+    monkeypatch.setattr(Translator, "load", lambda path, **how: WordByWord())
     monkeypatch.setattr(
         "transduce.translate.files.ModelDirectory", lambda path: type("M", (), {"path": path})
     )
@@ -192,6 +192,6 @@ def test_a_word_document_needs_a_file(run, tmp_path):
 def test_the_help_names_every_format():
     from transduce.translate.documents import FORMATS
 
-    (option,) = cli.InputFormat.__metadata__
+    (option,) = cli_options.InputFormat.__metadata__
     for name in FORMATS:
         assert name in option.help

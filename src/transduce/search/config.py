@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias, get_args
 
 from transduce.errors import SearchError
 
-__all__ = ["LengthPenalty", "Method", "SearchConfig"]
+__all__ = ["EarlyExit", "LengthPenalty", "Method", "SearchConfig"]
 
 LengthPenalty: TypeAlias = Literal["gnmt", "power"]
 Method: TypeAlias = Literal["beam", "sample"]
+EarlyExit: TypeAlias = Literal["exact", "beam", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,12 @@ class SearchConfig:
     """A translation has at most `int(max_len_ratio * source_len) + max_extra_len` tokens."""
     max_len_ratio: float = 1.0
     """See `max_extra_len`; `source_len` is the sentence's own length, without padding."""
+    early_exit: EarlyExit = "exact"
+    """When a beam stops. `exact`: when nothing that is alive can still enter the best n_best, so that
+    stopping changes nothing (what Hugging Face's `early_stopping="never"` is for).
+    `beam`: when `beam_size` hypotheses have finished, as fairseq, and as `early_stopping=True` there.
+    `first`: when n_best have finished and the step's best candidate is among them, as CTranslate2. The
+    last two take fewer steps and may miss the best: a longer one that the length penalty would raise."""
     no_repeat_ngram: int = 0
     """No n-gram of this length occurs twice in a translation; 0 allows it."""
     temperature: float = 1.0
@@ -60,6 +67,7 @@ class SearchConfig:
         """Check every field, then the fields against each other."""
         _known("method", self.method, get_args(Method))
         _known("length_penalty", self.length_penalty, get_args(LengthPenalty))
+        _known("early_exit", self.early_exit, get_args(EarlyExit))
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise SearchError(f"{name} is {getattr(self, name)}, but must be at least {least}: raise it")

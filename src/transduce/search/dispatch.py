@@ -10,6 +10,7 @@ from __future__ import annotations
 from transduce.search.beam import beam_search
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
+from transduce.search.required import required_search
 from transduce.search.sample import sample_search
 from transduce.search.step import Observer, State, Step
 
@@ -21,11 +22,16 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Search by `config.method`: samples, or the best by beam; a beam of size 1 is greedy search.
 
+    Where phrases are required, all sentences go the way of `required.py`.
+
     Returns for each sentence, in order, a list of at least one and at most `config.n_best`
     hypotheses.
 
     Raises:
         SearchError: logits are NaN or +inf.
     """
-    function = sample_search if request.config.method == "sample" else beam_search
-    return function(step, state, request, observer)
+    if request.config.method == "sample":
+        return sample_search(step, state, request, observer)
+    if any(request.required or ()):
+        return required_search(step, state, request, observer)
+    return beam_search(step, state, request, observer)

@@ -14,6 +14,7 @@ import torch
 
 from transduce.errors import SearchError
 from transduce.search.config import SearchConfig
+from transduce.search.phrases import Phrase
 
 __all__ = ["Request"]
 
@@ -24,7 +25,8 @@ class Request:
 
     Raises:
         SearchError: `min_len` or a prefix is above a limit; a limit or an id is negative; EOS is
-            suppressed or inside a prefix; there is not one prefix, or one key, per sentence.
+            suppressed, inside a prefix or inside a phrase; there is not one prefix, one key, or one
+            list of phrases per sentence; phrases are asked of samples.
     """
 
     bos_id: int
@@ -38,6 +40,9 @@ class Request:
     """Ids that are never generated: padding, unknown, line breaks, ..."""
     prefixes: Sequence[Sequence[int]] | None = None
     """For each sentence the tokens that its translation must begin with, or None."""
+    required: Sequence[Sequence[Phrase]] | None = None
+    """For each sentence the phrases that its translation must hold, or None. Suppressed ids stay
+    forbidden in them."""
     keys: Sequence[int] | None = None
     """Sampling: for each sentence a number that tells it apart, for instance its line; by default its
     position in the request."""
@@ -58,6 +63,7 @@ class Request:
             )
         self._check_limits()
         self._check_prefixes()
+        self._check_required()
         if self.keys is not None and len(self.keys) != len(self.limits):
             raise SearchError(
                 f"{len(self.keys)} keys came for {len(self.limits)} sentences: give one for each"
@@ -83,6 +89,13 @@ class Request:
             "eos_id": [self.eos_id],
             "suppress": list(self.suppress),
             "prefixes": [id_ for prefix in self.prefixes or () for id_ in prefix],
+            "required": [
+                id_
+                for phrases in self.required or ()
+                for phrase in phrases
+                for spelling in phrase.spellings
+                for id_ in spelling.ids
+            ],
         }
 
     def _check_limits(self) -> None:
@@ -118,3 +131,27 @@ class Request:
                     f"the prefix of sentence {sentence} holds eos_id ({self.eos_id}), but a "
                     "prefix is what translation goes on from: leave EOS out"
                 )
+
+    def _check_required(self) -> None:
+        if self.required is None:
+            return
+        if len(self.required) != len(self.limits):
+            raise SearchError(
+                f"{len(self.required)} lists of required phrases came for {len(self.limits)} sentences: "
+                "give one for each, an empty one where nothing is required"
+            )
+        if self.config.method == "sample" and any(self.required):
+            raise SearchError(
+                "samples cannot be made to hold required phrases: use method 'beam', or leave the phrases out"
+            )
+        for sentence, phrases in enumerate(self.required):
+            for phrase in phrases:
+                if phrase.count < 1 or not phrase.spellings or phrase.size == 0:
+                    raise SearchError(
+                        f"sentence {sentence} requires a phrase without tokens, or {phrase.count} times: "
+                        "leave it out"
+                    )
+                if any(self.eos_id in spelling.ids for spelling in phrase.spellings):
+                    raise SearchError(
+                        f"a required phrase of sentence {sentence} holds eos_id ({self.eos_id}): leave it out"
+                    )

@@ -15,7 +15,9 @@ from rich.console import Console
 from transduce.errors import DataError
 from transduce.progress import track
 from transduce.translate.documents import Document, DocumentOptions, open_document
+from transduce.translate.engine import RequiringEngine
 from transduce.translate.files import FileOptions, report
+from transduce.translate.protect import Protection
 from transduce.translate.segments import translate_inlines
 from transduce.translate.translator import Translator
 
@@ -34,7 +36,7 @@ def translate_document_file(
     output_file: Path | None,
     files: FileOptions,
     console: Console,
-    **search: Any,
+    **options: Any,
 ) -> None:
     """Translate one document; the output appears whole, or not at all.
 
@@ -44,7 +46,8 @@ def translate_document_file(
         output_file: None writes to stdout, which formats that are text allow.
         files: format, and what may be replaced.
         console: where progress and counts are shown.
-        search: fields of `SearchConfig`.
+        options: for `Translator.translate`; without `protect`, placeholders, URLs and code are
+            protected, where the engine can write what it must.
 
     Raises:
         DataError: the document cannot be read, or the output stands and may not be replaced.
@@ -67,7 +70,7 @@ def translate_document_file(
     )
     if output_file is None and document.binary:
         raise DataError(f"{input_file} cannot be written to a terminal or pipe: give --output FILE")
-    data = translate_document(translator, document, console, **search)
+    data = translate_document(translator, document, console, **options)
     if output_file is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -75,17 +78,19 @@ def translate_document_file(
         document.save(output_file, data)
 
 
-def translate_document(translator: Translator, document: Document, console: Console, **search: Any) -> bytes:
+def translate_document(translator: Translator, document: Document, console: Console, **options: Any) -> bytes:
     """The translated document, as bytes; says on `console` what happened.
 
     Args:
         translator: does the work.
         document: what was read.
         console: where progress and counts are shown.
-        search: fields of `SearchConfig`.
+        options: for `Translator.translate`; without `protect`, placeholders, URLs and code are
+            protected, where the engine can write what it must.
     """
+    options.setdefault("protect", _protection(translator, options))
     with track(console, "translating", "sentences") as tell:
-        rendered = translate_inlines(translator, document.inlines, progress=tell, **search)
+        rendered = translate_inlines(translator, document.inlines, progress=tell, **options)
     flags: Counter[str] = Counter()
     for index, segment in enumerate(rendered):
         flags.update(segment.flags)
@@ -96,3 +101,9 @@ def translate_document(translator: Translator, document: Document, console: Cons
         console.print(_NOTES[name].format(n=count), soft_wrap=True)
     report(flags, Counter(), console, unit="segments")
     return data
+
+
+def _protection(translator: Translator, options: dict[str, Any]) -> Protection:
+    """Force the search to write what must stay, if the engine can; and say what was lost in any case."""
+    samples = options.get("method", translator.config.method) == "sample"
+    return Protection(force=isinstance(translator.engine, RequiringEngine) and not samples)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from transduce.search.config import SearchConfig
     from transduce.search.hypothesis import Hypothesis
+    from transduce.search.phrases import Phrase
 
-__all__ = ["Alignment", "Engine"]
+__all__ = ["Alignment", "Engine", "RequiringEngine"]
 
 Alignment: TypeAlias = tuple[tuple[int, int], ...]
 """(source token, target token) pairs, one for each target token, counted from 0."""
@@ -30,3 +31,21 @@ class Engine(Protocol):
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
         """Per pair, the source token that each target token looked at most."""
+
+
+@runtime_checkable
+class RequiringEngine(Protocol):
+    """An `Engine` that can also make translations hold phrases: glossaries, placeholders."""
+
+    def search_required(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: SearchConfig,
+        *,
+        required: Sequence[Sequence[Phrase]],
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`; `required` are, per source, the phrases that its hypotheses must hold.
+
+        A source without phrases gets what `Engine.search` gives it.
+        """

@@ -20,7 +20,8 @@ from transduce.files import clear_leftovers, written_or
 from transduce.text.lines import COMPRESSED_SUFFIXES
 from transduce.translate.document_files import translate_document_file
 from transduce.translate.documents.registry import FORMATS, format_of
-from transduce.translate.files import FileOptions, translate_line_file
+from transduce.translate.files import FileOptions, report
+from transduce.translate.line_files import LineFiles, translate_line_file
 from transduce.translate.resume import Record, sidecar
 from transduce.translate.translator import Translator
 
@@ -34,7 +35,7 @@ def translate_folder(
     files: FileOptions,
     record: Record,
     console: Console,
-    **search: Any,
+    **options: Any,
 ) -> None:
     """Translate every known file of a folder.
 
@@ -45,7 +46,7 @@ def translate_folder(
         files: which format, what may be replaced, what is copied.
         record: the model and settings.
         console: where progress and counts are shown.
-        search: fields of `SearchConfig`.
+        options: for `Translator.translate`.
 
     Raises:
         DataError: `target` stands and may not be written into; or, at the end, some files could not
@@ -73,7 +74,7 @@ def translate_folder(
             counts["finished before"] += 1
         else:
             try:
-                _translate(translator, path, output, files, record, console, **search)
+                _translate(translator, path, output, files, record, console, **options)
                 counts["translated"] += 1
             except (TransduceError, OSError) as error:
                 console.print(f"not translated: {error}", markup=False, soft_wrap=True)
@@ -125,13 +126,15 @@ def _translate(
     files: FileOptions,
     record: Record,
     console: Console,
-    **search: Any,
+    **options: Any,
 ) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     if format_of(path) == "text":
-        translate_line_file(translator, path, output, files, record, console, jsonl=False, **search)
+        lines = LineFiles(translator, jsonl=False, repair=files.repair, console=console, options=options)
+        translate_line_file(lines, path, output, record, resume=files.resume, overwrite=files.overwrite)
+        report(lines.flags, lines.notes, console)
     else:
-        translate_document_file(translator, path, output, files, console, **search)
+        translate_document_file(translator, path, output, files, console, **options)
 
 
 def _copy(path: Path, output: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from transduce.files import file_sha256, write_atomic
 
 __all__ = ["Record", "cut_to_whole_lines", "model_fingerprint", "sidecar"]
 
-_BLOCK: Final = 1 << 20
 _NOT_THE_MODEL: Final = frozenset({"card.md"})
 
 
@@ -42,23 +42,28 @@ def model_fingerprint(directory: Path) -> str:
 class Record:
     """What an output is made of."""
 
-    def __init__(self, model: Path, settings: dict[str, Any]) -> None:
-        """Take the model's fingerprint.
+    def __init__(self, models: Sequence[Path], settings: dict[str, Any]) -> None:
+        """Take the models' fingerprints.
 
         Args:
-            model: the model directory.
+            models: the model directory, or several of an ensemble.
             settings: whatever the output depends on, by name; values are compared as text.
         """
         self.facts: dict[str, Any] = {
             "version": ".".join(__version__.split(".")[:2]),
-            "model": model_fingerprint(model),
+            "model": " ".join(map(model_fingerprint, models)),
             "settings": {name: str(value) for name, value in sorted(settings.items())},
         }
 
-    def of(self, source: Path) -> Record:
-        """The same for an input file, whose content counts too."""
-        record = Record.__new__(Record)
-        record.facts = {**self.facts, "input": file_sha256(source)}
+    def of(self, source: Path, **settings: Any) -> Record:
+        """The same for an input file, whose content counts too, with further settings."""
+        record = Record((), {})
+        own = {name: str(value) for name, value in settings.items()}
+        record.facts = {
+            **self.facts,
+            "settings": {**self.facts["settings"], **own},
+            "input": file_sha256(source),
+        }
         return record
 
     def begin(self, output: Path) -> None:
@@ -93,17 +98,16 @@ class Record:
             )
 
 
-def cut_to_whole_lines(path: Path) -> int:
-    """Cut off what follows the last line end of a file, and count its lines."""
-    lines, whole, size = 0, 0, 0
+def cut_to_whole_lines(path: Path, most: int | None = None) -> int:
+    """Cut off what follows the last line end of a file, or its `most`-th one, and count its lines."""
+    lines, whole = 0, 0
     with path.open("rb+") as stream:
-        while block := stream.read(_BLOCK):
-            count = block.count(b"\n")
-            if count:
-                lines += count
-                whole = size + block.rindex(b"\n") + 1
-            size += len(block)
-        if whole < size:
+        for line in stream:
+            if lines == most or not line.endswith(b"\n"):
+                break
+            lines += 1
+            whole += len(line)
+        if whole < path.stat().st_size:
             stream.truncate(whole)
             stream.flush()
             os.fsync(stream.fileno())

@@ -20,8 +20,9 @@ from transduce.model.transformer import Transformer
 from transduce.search.config import SearchConfig
 from transduce.search.dispatch import search
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.phrases import Phrase
 from transduce.search.request import Request
-from transduce.search.step import Step
+from transduce.search.step import State, Step
 from transduce.translate.engine import Alignment
 
 __all__ = ["TorchEngine"]
@@ -57,7 +58,6 @@ class TorchEngine:
     def _device(self) -> torch.device:
         return self.model.source_embedding.weight.device
 
-    @torch.inference_mode()
     def search(
         self,
         sources: Sequence[Sequence[int]],
@@ -71,27 +71,76 @@ class TorchEngine:
         Raises:
             SearchError: the request contradicts itself, or the model's logits are not finite.
         """
+        return self._search(sources, config, prefixes=prefixes, keys=keys)
+
+    def search_required(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: SearchConfig,
+        *,
+        required: Sequence[Sequence[Phrase]],
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `RequiringEngine.search_required`.
+
+        Raises:
+            SearchError: the request contradicts itself, or the model's logits are not finite.
+        """
+        found: dict[int, list[Hypothesis]] = {}
+        bound = [i for i, phrases in enumerate(required) if phrases]
+        free = [i for i, phrases in enumerate(required) if not phrases]
+        for indices, wanted in ((free, None), (bound, [required[i] for i in bound])):
+            results = self._search(
+                [sources[i] for i in indices],
+                config,
+                prefixes=None if prefixes is None else [prefixes[i] for i in indices],
+                required=wanted,
+            )
+            found.update(zip(indices, results, strict=True))
+        return [found[i] for i in range(len(sources))]
+
+    @torch.inference_mode()
+    def _search(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+        required: Sequence[Sequence[Phrase]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search in batches of similar lengths."""
         width = config.n_best if config.method == "sample" else config.beam_size
         found: dict[int, list[Hypothesis]] = {}
         for indices in _batches([len(source) + 1 for source in sources], self._batch_tokens // width):
             rows = [list(sources[i]) for i in indices]
-            memory = self.model.encode(pad_rows(rows, self._ids).to(self._device))
+            step, state = self._start(pad_rows(rows, self._ids).to(self._device))
             results = search(
-                cast(Step, self.model.step),
-                self.model.start(memory),
+                step,
+                state,
                 Request(
                     bos_id=self._ids.bos_id,
                     eos_id=self._ids.eos_id,
-                    limits=[min(config.limit(len(row)), self.model.longest - 1) for row in rows],
+                    limits=[min(config.limit(len(row)), self._longest - 1) for row in rows],
                     config=config,
                     keys=[keys[i] if keys is not None else i for i in indices],
                     suppress=self._suppress,
                     prefixes=None if prefixes is None else [prefixes[i] for i in indices],
+                    required=None if required is None else [required[i] for i in indices],
                     device=self._device,
                 ),
             )
             found.update(zip(indices, results, strict=True))
         return [found[i] for i in range(len(sources))]
+
+    @property
+    def _longest(self) -> int:
+        """The most positions that a target may have."""
+        return self.model.longest
+
+    def _start(self, source: Tensor) -> tuple[Step, State]:
+        """Read a batch of sources: the step that goes on from them, and its first state."""
+        return cast(Step, self.model.step), self.model.start(self.model.encode(source))
 
     @torch.inference_mode()
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:

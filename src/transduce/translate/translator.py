@@ -8,65 +8,34 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import DataError, SearchError
 from transduce.search.config import SearchConfig
 from transduce.text.tokenizer import Tokenizer
-from transduce.translate.engine import Alignment, Engine
+from transduce.translate.engine import Alignment, Engine, RequiringEngine
+from transduce.translate.glossary import Glossary
 from transduce.translate.model_directory import ModelDirectory
-from transduce.translate.quality import is_copied, is_repeated
-from transduce.translate.split import Segment, join, split_text
+from transduce.translate.n_best import search_distinct
+from transduce.translate.protect import Protection
+from transduce.translate.quality import is_copied, is_repeated, is_unlikely_length
+from transduce.translate.requirements import Needs, Requirements
+from transduce.translate.spelling import Speller
+from transduce.translate.split import Segment, split_text
+from transduce.translate.translation import Translation, checked, empty, joined
 
 if TYPE_CHECKING:
     from transduce.model.transformer import Transformer
     from transduce.recipe import Recipe
+    from transduce.search.ensemble import Mean
     from transduce.search.hypothesis import Hypothesis
+    from transduce.search.phrases import Phrase
 
 __all__ = ["Translation", "Translator"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translation:
-    """One text's translation, and what is known about it."""
-
-    text: str
-    score: float
-    """What the search compared by: log-probability over the length penalty (mean over pieces)."""
-    confidence: float
-    """Geometric mean of the tokens' probabilities, 0 to 1."""
-    source_tokens: tuple[str, ...]
-    tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]
-    """One for each of `tokens`, and one for each end symbol."""
-    alignment: Alignment = ()
-    """(source token, target token) pairs, when asked for."""
-    flags: tuple[str, ...] = ()
-    """`truncated`: cut at the length limit. `repeated`: a run of tokens stands several times in a
-    row. `copied`: the source again. `split`: too long for one pass, translated in pieces."""
-    alternatives: tuple[Translation, ...] = ()
-    """The next best, with `n_best` > 1 (not for texts that were split)."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        fields: dict[str, Any] = {
-            "text": self.text,
-            "score": round(self.score, 5),
-            "confidence": round(self.confidence, 5),
-            "source_tokens": list(self.source_tokens),
-            "tokens": list(self.tokens),
-            "flags": list(self.flags),
-        }
-        if self.alignment:
-            fields["alignment"] = " ".join(f"{s}-{t}" for s, t in self.alignment)
-        if self.alternatives:
-            fields["alternatives"] = [
-                {"text": other.text, "score": round(other.score, 5)} for other in self.alternatives
-            ]
-        return fields
 
 
 @dataclass(frozen=True)
@@ -75,6 +44,16 @@ class _Piece:
 
     text: str
     ids: list[int]
+    needs: Needs
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What one call of `translate` asks for."""
+
+    config: SearchConfig
+    requirements: Requirements
+    alignment: bool
 
 
 class Translator:
@@ -100,19 +79,27 @@ class Translator:
             max_len: most source tokens of one pass; longer texts are split.
             languages: source and target language, when known.
         """
-        self._engine = engine
+        self.engine = engine
         self._source, self._target = source_tokenizer, target_tokenizer
         self.config = config
         self.max_len = max_len
         self.languages = languages
 
     @classmethod
-    def load(cls, model: str | Path) -> Translator:
-        """Load a model directory, or the run that holds one.
+    def load(cls, model: str | Path | Sequence[str | Path], *, mean: Mean = "probability") -> Translator:
+        """Load a model directory, or the run that holds one; or several, which translate as one.
+
+        Args:
+            model: one, or several with the same vocabularies.
+            mean: what several are averaged by (see search/ensemble.py).
 
         Raises:
-            ModelError: there is none, or it cannot be read.
+            ModelError: there is none, it cannot be read, or vocabularies differ.
         """
+        if not isinstance(model, (str, Path)):
+            from transduce.translate.ensemble import load_ensemble
+
+            return load_ensemble(model, mean)
         directory = ModelDirectory(Path(model))
         transformer = directory.load_transformer()
         return cls.over_torch(transformer, directory.recipe, *directory.tokenizers)
@@ -151,6 +138,8 @@ class Translator:
         *,
         alignment: bool = False,
         prefixes: Sequence[str] | None = None,
+        glossary: Glossary | Mapping[str, str] | None = None,
+        protect: Protection | bool = False,
         **search: Any,
     ) -> list[Translation]:
         """Translate texts, each on its own; the order and the batch do not matter to the result.
@@ -159,23 +148,31 @@ class Translator:
             texts: one text, or several.
             alignment: find the source token that each target token looked at most.
             prefixes: for each text the words that its translation must begin with.
+            glossary: how phrases of the source must be translated; see glossary.py for when one applies.
+            protect: keep placeholders, URLs, addresses and code as they are; see protect.py.
             search: any field of `SearchConfig` for this call, such as beam_size=1 or n_best=3.
 
         Raises:
-            SearchError: an unknown search setting, or settings that contradict each other.
-            DataError: prefixes and texts differ in number.
+            SearchError: an unknown search setting, settings that contradict each other, or an engine
+                or a method that cannot write what the glossary or `protect` asks for.
+            DataError: prefixes and texts differ in number; an entry of the glossary is blank.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
-        config = self._configured(search)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
+        call = _Call(self._configured(search), _requirements(glossary, protect), alignment)
+        self._check(call)
         segments = [self._segments(text) for text in texts]
-        pieces = [_Piece(s.text, self._source.encode(s.text)) for parts in segments for s in parts]
-        results = iter(self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment))
+        pieces = [
+            _Piece(part.text, self._source.encode(part.text), call.requirements.of(part.text))
+            for parts in segments
+            for part in parts
+        ]
+        results = iter(self._translate_pieces(pieces, call, _spread(prefixes, segments)))
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
-            translated.append(own[0] if len(own) == 1 else _joined(text, own, parts))
+            translated.append(own[0] if len(own) == 1 else joined(text, own, parts, call.requirements))
         return translated
 
     def _configured(self, search: dict[str, Any]) -> SearchConfig:
@@ -188,6 +185,21 @@ class Translator:
             search["beam_size"] = max(self.config.beam_size, search["n_best"])
         return replace(self.config, **search)
 
+    def _check(self, call: _Call) -> None:
+        """Refuse what the engine or the method cannot do, before any text is looked at."""
+        if not call.requirements.forces:
+            return
+        if call.config.method == "sample":
+            raise SearchError(
+                "samples cannot be made to hold a glossary's terms or protected text: leave these out, "
+                "or search by beam"
+            )
+        if not isinstance(self.engine, RequiringEngine):
+            raise SearchError(
+                f"{type(self.engine).__name__} cannot be made to write a glossary's terms or protected text: "
+                "use the torch engine, or leave them out (Protection(force=False) still says what was lost)"
+            )
+
     def _segments(self, text: str) -> list[Segment]:
         """The text whole, or in pieces that the model can take."""
         if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
@@ -195,47 +207,85 @@ class Translator:
         return split_text(text, self.max_len, lambda part: len(self._source.encode(part)))
 
     def _translate_pieces(
-        self, pieces: Sequence[_Piece], config: SearchConfig, prefixes: Sequence[str] | None, alignment: bool
+        self, pieces: Sequence[_Piece], call: _Call, prefixes: Sequence[str] | None
     ) -> list[Translation]:
         """Run what is not empty through the engine."""
         busy = [i for i, piece in enumerate(pieces) if piece.ids]
         sources = [pieces[i].ids for i in busy]
         forced = None if prefixes is None else [self._target.encode(prefixes[i]) for i in busy]
-        # Samples are drawn by content, not by place: the same sentence gives the same samples.
-        keys = [zlib.crc32(" ".join(map(str, source)).encode()) for source in sources]
-        found = self._engine.search(sources, config, prefixes=forced, keys=keys)
+        found = self._search([pieces[i] for i in busy], call, forced)
         aligned: list[Alignment] = [()] * len(busy)
-        if alignment:
-            aligned = self._engine.align(sources, [hypotheses[0].ids for hypotheses in found])
-        results = [_empty()] * len(pieces)
+        if call.alignment:
+            aligned = self.engine.align(sources, [hypotheses[0].ids for hypotheses in found])
+        results = [empty()] * len(pieces)
         for i, hypotheses, pairs in zip(busy, found, aligned, strict=True):
-            best, *others = [self._translation(pieces[i], hypothesis) for hypothesis in hypotheses]
+            best, *others = [self._translation(pieces[i], h, call.requirements) for h in hypotheses]
             results[i] = replace(best, alignment=pairs, alternatives=tuple(others))
         return results
 
-    def _translation(self, piece: _Piece, hypothesis: Hypothesis) -> Translation:
+    def _search(
+        self, pieces: Sequence[_Piece], call: _Call, prefixes: Sequence[Sequence[int]] | None
+    ) -> list[list[Hypothesis]]:
+        """Per piece, at most `n_best` hypotheses of different text, holding what they must."""
+        sources = [piece.ids for piece in pieces]
+        # Samples are drawn by content, not by place: the same sentence gives the same samples.
+        keys = [zlib.crc32(" ".join(map(str, source)).encode()) for source in sources]
+        required = self._required(pieces, call.requirements)
+
+        def search(chosen: Sequence[int], config: SearchConfig) -> list[list[Hypothesis]]:
+            own = [sources[i] for i in chosen]
+            forced = None if prefixes is None else [prefixes[i] for i in chosen]
+            if required is None:
+                return self.engine.search(own, config, prefixes=forced, keys=[keys[i] for i in chosen])
+            assert isinstance(self.engine, RequiringEngine), "_check has seen to it"
+            return self.engine.search_required(
+                own, config, required=[required[i] for i in chosen], prefixes=forced
+            )
+
+        return search_distinct(search, len(pieces), call.config, self._target.decode)
+
+    def _required(self, pieces: Sequence[_Piece], requirements: Requirements) -> list[list[Phrase]] | None:
+        """Per piece, the phrases that its translation must hold; None if none has any."""
+        if not requirements.forces:
+            return None
+        required = [requirements.phrases(piece.needs, self._speller) for piece in pieces]
+        return required if any(required) else None
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self._target)
+
+    def _translation(self, piece: _Piece, hypothesis: Hypothesis, requirements: Requirements) -> Translation:
         text = self._target.decode(hypothesis.ids)
         tokens = tuple(self._target.pieces(hypothesis.ids))
         signs = {
             "truncated": not hypothesis.finished,
             "repeated": is_repeated(tokens),
             "copied": is_copied(piece.text, text),
+            "length": is_unlikely_length(len(piece.ids), len(tokens)),
+            "empty": not text.strip(),
         }
         count = max(1, len(hypothesis.token_log_probs))
-        return Translation(
+        translation = Translation(
             text=text,
             score=hypothesis.score,
             confidence=math.exp(hypothesis.log_prob / count),
             source_tokens=tuple(self._source.pieces(piece.ids)),
             tokens=tokens,
             token_log_probs=hypothesis.token_log_probs,
+            token_confidence=tuple(math.exp(value) for value in hypothesis.token_log_probs[: len(tokens)]),
             flags=tuple(name for name, raised in signs.items() if raised),
         )
+        return checked(translation, piece.needs, requirements)
 
 
-def _empty() -> Translation:
-    """Nothing in, nothing out."""
-    return Translation(text="", score=0.0, confidence=1.0, source_tokens=(), tokens=(), token_log_probs=())
+def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
+    """What a call asks for, in the form that the rest of this room knows."""
+    if glossary is not None and not isinstance(glossary, Glossary):
+        glossary = Glossary(glossary)
+    if isinstance(protect, bool):
+        return Requirements(glossary, Protection() if protect else None)
+    return Requirements(glossary, protect)
 
 
 def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
@@ -247,29 +297,3 @@ def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]
         for prefix, parts in zip(prefixes, segments, strict=True)
         for i in range(len(parts))
     ]
-
-
-def _joined(source: str, parts: Sequence[Translation], segments: Sequence[Segment]) -> Translation:
-    """One translation out of the pieces of a long text."""
-    source_tokens: list[str] = []
-    tokens: list[str] = []
-    alignment: list[tuple[int, int]] = []
-    for part in parts:
-        alignment += [(s + len(source_tokens), t + len(tokens)) for s, t in part.alignment]
-        source_tokens += part.source_tokens
-        tokens += part.tokens
-    log_probs = tuple(value for part in parts for value in part.token_log_probs)
-    text = join([part.text for part in parts], segments)
-    flags = {flag for part in parts for flag in part.flags} - {"copied"} | {"split"}
-    if is_copied(source, text):
-        flags.add("copied")
-    return Translation(
-        text=text,
-        score=sum(part.score for part in parts) / len(parts),
-        confidence=math.exp(sum(log_probs) / max(1, len(log_probs))),
-        source_tokens=tuple(source_tokens),
-        tokens=tuple(tokens),
-        token_log_probs=log_probs,
-        alignment=tuple(alignment),
-        flags=tuple(sorted(flags)),
-    )

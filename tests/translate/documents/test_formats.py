@@ -214,7 +214,6 @@ def test_po_fills_what_is_empty_and_marks_it(opened):
     assert (done.msgstr, done.previous_msgid) == ("fertig", "old")  # somebody's draft is kept
     assert entries[None, "obsolete"].obsolete
     assert document.notes["kept"] == 1
-    assert document.flags[0] == {"python-format"}
 
 
 def test_po_without_marks_but_for_what_is_doubtful(opened):

@@ -56,8 +56,6 @@ class Document(ABC):
         self.data, self.name, self.options = data, name, options
         self.inlines: list[Inline] = []
         """The texts to translate with their tags, in order."""
-        self.flags: dict[int, frozenset[str]] = {}
-        """What the file says of a segment by its number, such as `python-format` (PO)."""
         self.notes: Counter[str] = Counter()
         """What was met on the way: `kept` (translated already), `skipped` (cannot be changed in place),
         `plural` (a PO header that does not tell the plural forms)."""

@@ -51,7 +51,6 @@ class PoDocument(Document):
             texts = [(entry.msgid, False), *([(entry.msgid_plural, True)] if entry.msgid_plural else [])]
             for text, plural in texts:
                 if has_words((text,)):
-                    self.flags[len(self.inlines)] = frozenset(entry.flags)
                     self._slots.append((number, plural))
                     self.inlines.append((text,))
         if any(plural for _, plural in self._slots) and self._forms() is None:

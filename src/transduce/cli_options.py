@@ -1,0 +1,167 @@
+"""Options of `transduce translate`, and what they come to as arguments of the translator.
+
+Does not know: how anything is translated. Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transduce.errors import SearchError
+
+__all__ = [
+    "Alignments",
+    "CopyOthers",
+    "Ensemble",
+    "EnsembleMean",
+    "Fuzzy",
+    "GlossaryFile",
+    "InputFile",
+    "InputFormat",
+    "OutputFile",
+    "Overwrite",
+    "Protect",
+    "ProtectPattern",
+    "Resume",
+    "Retranslate",
+    "Sample",
+    "Seed",
+    "Temperature",
+    "TopK",
+    "TopP",
+    "protection_settings",
+    "sampling_settings",
+]
+
+_FILES = "Files, documents and folders"
+_HOLD = "What a translation must hold"
+_SAMPLING = "Sampling"
+
+Alignments = Annotated[
+    Path | None,
+    typer.Option("--alignments", metavar="FILE", help="Write alignments of words (0-0 1-2), line by line."),
+]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option("--ensemble", metavar="MODEL", help="Average with this model; may be given again."),
+]
+EnsembleMean = Annotated[
+    str, typer.Option("--ensemble-mean", help="Average of probability, or of log_probability.")
+]
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary", metavar="FILE", help="Lines: source phrase, tab, target phrase.", rich_help_panel=_HOLD
+    ),
+]
+Protect = Annotated[
+    str,
+    typer.Option(
+        "--protect",
+        metavar="KINDS",
+        help="Keep these as they are: `usual` (code,url,email,braces,printf), or a list; also tags,numbers.",
+        rich_help_panel=_HOLD,
+    ),
+]
+ProtectPattern = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect-pattern",
+        metavar="REGEX",
+        help="Keep what this matches as it is; may be given again.",
+        rich_help_panel=_HOLD,
+    ),
+]
+Sample = Annotated[
+    bool,
+    typer.Option("--sample", help="Draw translations instead of the best.", rich_help_panel=_SAMPLING),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", help="The same seed draws the same samples.", rich_help_panel=_SAMPLING),
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option("--temperature", help="Below 1 bolder, above 1 wilder.", rich_help_panel=_SAMPLING),
+]
+TopK = Annotated[
+    int | None, typer.Option("--top-k", help="Only the K likeliest tokens.", rich_help_panel=_SAMPLING)
+]
+TopP = Annotated[
+    float | None,
+    typer.Option(
+        "--top-p", help="Only the likeliest tokens that reach this probability.", rich_help_panel=_SAMPLING
+    ),
+]
+
+InputFile = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE|DIR", help="Instead of stdin; also a folder.")
+]
+OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")]
+InputFormat = Annotated[
+    str,
+    typer.Option(
+        "--input-format",
+        metavar="FORMAT",
+        help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
+        rich_help_panel=_FILES,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on where an interrupted translation stopped.", rich_help_panel=_FILES),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an output that exists.", rich_help_panel=_FILES)
+]
+CopyOthers = Annotated[
+    bool,
+    typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.", rich_help_panel=_FILES),
+]
+Retranslate = Annotated[
+    bool,
+    typer.Option(
+        "--retranslate",
+        help="Replace translations that PO, XLIFF and TMX files hold.",
+        rich_help_panel=_FILES,
+    ),
+]
+Fuzzy = Annotated[
+    bool,
+    typer.Option(
+        "--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).", rich_help_panel=_FILES
+    ),
+]
+
+
+def sampling_settings(sample: bool, **settings: float | int | None) -> dict[str, Any]:
+    """Search settings of `--sample` and the options that go with it.
+
+    Raises:
+        SearchError: an option is given that only sampling uses, without `--sample`.
+    """
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if given and not sample:
+        option = "--" + next(iter(given)).replace("_", "-")
+        raise SearchError(f"{option} only matters to samples: give --sample as well, or leave it out")
+    return {"method": "sample", **given} if sample else {}
+
+
+def protection_settings(kinds: str, patterns: Sequence[str]) -> dict[str, Any]:
+    """The translator's `protect` for `--protect` and `--protect-pattern`.
+
+    Raises:
+        DataError: an unknown kind, or a pattern that is no regular expression.
+    """
+    if not kinds and not patterns:
+        return {}
+    from transduce.translate.protect import DEFAULT_KINDS, Protection
+
+    chosen: Any = (
+        DEFAULT_KINDS if kinds == "usual" else tuple(filter(None, kinds.replace(" ", "").split(",")))
+    )
+    return {"protect": Protection(chosen, tuple(patterns))}
