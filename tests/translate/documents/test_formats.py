@@ -157,7 +157,7 @@ def test_markdown_text_cannot_become_markup(tmp_path):
         "+ p",
         "===",
     ):
-        document = of_text(tmp_path, "a.md", "one\n")
+        document = of_text(tmp_path, "a.md", "> 1. one\n")
         out = document.translated([word]).decode()
         (inline,) = [t for t in MarkdownIt("commonmark").parse(out) if t.type == "inline"]
         assert "".join(child.content for child in inline.children) == word, out

@@ -34,8 +34,8 @@ def facts(entry):
         entry.msgctxt,
         entry.msgid,
         entry.msgid_plural,
-        entry.comment,
-        entry.tcomment,
+        entry.comment.split(),  # polib breaks long lines of comments anew
+        entry.tcomment.split(),
         entry.occurrences,
         entry.obsolete,
         [flag for flag in entry.flags if flag != "fuzzy"],

@@ -27,6 +27,7 @@ _FRONT_MATTER: Final = re.compile(
     r"\ufeff?(?P<fence>---|\+\+\+)[ \t]*\r?\n.*?\n(?P=fence)[ \t]*\r?(?:\n|\Z)", re.DOTALL
 )
 _TASK: Final = re.compile(r"\[[ xX]\][ \t]+")
+_BEFORE: Final = re.compile(r"\ufeff?(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*")  # of a block's first words
 _HOLLOW: Final = frozenset({"strong", "em", "s"})
 _ALWAYS: Final = re.compile(r"[\\`*\[\]]|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)|&(?=#?\w+;)|~(?=~)|(?<=~)~")
 _AT_START: Final = re.compile(r"\A(?:#{1,6}(?=\s|$)|[-+>](?=\s|$)|={3,}\s*$|\d{1,9}(?=[.)](?:\s|$)))")
@@ -72,7 +73,7 @@ class MarkdownDocument(RangeDocument):
 
         text = spell(inline, self._tables[index], escape, lambda a, b: self.text[a:b], _HOLLOW)
         start = self.ranges[index][0]
-        if not in_cell and not self.text[self.text.rfind("\n", 0, start) + 1 : start].strip(" \t>"):
+        if not in_cell and _BEFORE.fullmatch(self.text[self.text.rfind("\n", 0, start) + 1 : start]):
             text = _AT_START.sub(_escaped_start, text)
         return text
 
