@@ -135,7 +135,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=45.0, help="of training a round, after warm-up")
-    parser.add_argument("--warm-up", type=int, default=5, help="updates before the clock starts")
+    parser.add_argument("--warm-up", type=int, default=15, help="updates before the clock starts")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, required=True, help="directory with train.en.gz, train.de.gz")
     parser.add_argument("--peers", type=Path, default=Path("peers"), help="directory of their environments")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from transduce.translate.translator import Translator
@@ -18,11 +19,11 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 
-def load(model: str | Path) -> Translator:
-    """Load a finished model directory (`runs/NAME/model`) as a `Translator`.
+def load(model: str | Path | Sequence[str | Path]) -> Translator:
+    """Load a finished model directory (`runs/NAME/model`) as a `Translator`; several translate as one.
 
     Raises:
-        ModelError: the directory is missing, incomplete or of a newer schema.
+        ModelError: a directory is missing, incomplete or of a newer schema; vocabularies differ.
     """
     from transduce.translate.translator import Translator
 

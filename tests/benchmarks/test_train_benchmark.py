@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "tra
 
 import command_line
 import in_process
+import profile_step
 from command_line import (
     CommandLine,
     Interval,
@@ -105,3 +106,20 @@ def test_the_plain_path_is_the_same_function_with_the_same_parameters():
     sums = batch_loss(fast, source, target, labels, label_smoothing=0.1)
     loss = plain_loss(plain(source, target), labels, pad_id=0, label_smoothing=0.1)
     assert (sums.loss / 5).item() == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_a_profile_counts_operations_as_what_they_are():
+    kinds = {
+        "aten::mm": "products",
+        "aten::addmm_": "products",
+        "aten::bmm": "attention",
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "attention",
+        "aten::exp_": "loss",
+        "aten::random_": "dropout",
+        "aten::native_layer_norm": "norm",
+        "aten::_fused_adamw_": "optimizer",
+        "aten::copy_": "copies and zeros",
+        "aten::threshold_backward": "sums and activations",
+        "aten::empty": "other",
+    }
+    assert {name: profile_step.kind_of(name) for name in kinds} == kinds

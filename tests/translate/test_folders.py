@@ -21,9 +21,6 @@ def run(tmp_path, monkeypatch, capfd):
     (tmp_path / "model" / "recipe.toml").write_text("")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Translator, "load", lambda path, **how: WordByWord())
-    monkeypatch.setattr(
-        "transduce.translate.files.ModelDirectory", lambda path: type("M", (), {"path": path})
-    )
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["transduce", "translate", "model", *map(str, arguments)])

@@ -28,9 +28,6 @@ def model(tmp_path, monkeypatch):
     (directory / "recipe.toml").write_text("schema = 1\n")
     (directory / "card.md").write_text("# card\n")
     monkeypatch.setattr(Translator, "load", lambda path, **how: WordByWord())
-    monkeypatch.setattr(
-        "transduce.translate.files.ModelDirectory", lambda path: type("M", (), {"path": path})
-    )
     return directory
 
 

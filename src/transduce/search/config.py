@@ -48,10 +48,11 @@ class SearchConfig:
     """See `max_extra_len`; `source_len` is the sentence's own length, without padding."""
     early_exit: EarlyExit = "exact"
     """When a beam stops. `exact`: when nothing that is alive can still enter the best n_best, so that
-    stopping changes nothing (what Hugging Face's `early_stopping="never"` is for).
-    `beam`: when `beam_size` hypotheses have finished, as fairseq, and as `early_stopping=True` there.
-    `first`: when n_best have finished and the step's best candidate is among them, as CTranslate2. The
-    last two take fewer steps and may miss the best: a longer one that the length penalty would raise."""
+    stopping changes nothing (what Hugging Face's `early_stopping="never"` is for). `beam`: when
+    `beam_size` hypotheses have finished, as fairseq, Hugging Face's `early_stopping=True`, and CTranslate2
+    with a length penalty. `first`: when n_best have finished and the step's best candidate is among
+    them, as CTranslate2 without one. The last two take fewer steps and may miss the best: a longer one
+    that the length penalty would raise."""
     no_repeat_ngram: int = 0
     """No n-gram of this length occurs twice in a translation; 0 allows it."""
     temperature: float = 1.0

@@ -63,21 +63,21 @@ class Constraints:
         self._eos = torch.tensor([request.eos_id], device=request.device)
         self._history = torch.empty(len(request.limits), 0, dtype=torch.long)
         prefixes = request.prefixes or [()] * len(request.limits)
-        longest = max(map(len, prefixes), default=0)
+        self._longest = max(map(len, prefixes), default=0)
         self._prefixes = torch.tensor(
-            [[*prefix, *[_FREE] * (longest - len(prefix))] for prefix in prefixes],
+            [[*prefix, *[_FREE] * (self._longest - len(prefix))] for prefix in prefixes],
             dtype=torch.long,
-        ).view(len(prefixes), longest)
+        ).view(len(prefixes), self._longest)
 
     def forced(self, sentences: Int[Tensor, " rows"], length: int) -> Int[Tensor, " rows"]:
         """Return the id that each sentence must take after `length` tokens, -1 for a free choice."""
-        if length >= self._prefixes.shape[1]:
+        if length >= self._longest:
             return torch.full_like(sentences, _FREE)
         return self._prefixes[sentences, length]
 
     def all_forced(self, sentences: Int[Tensor, " sentences"], length: int) -> bool:
         """Return whether none of the sentences has a choice after `length` tokens."""
-        return bool((self.forced(sentences, length) != _FREE).all())
+        return length < self._longest and bool((self.forced(sentences, length) != _FREE).all())
 
     def apply(
         self,
@@ -92,19 +92,21 @@ class Constraints:
         """
         if length == 0:
             self._request.check_vocab(log_probs.shape[1])
-        forced = self.forced(sentences, length)
-        rows = (forced != _FREE).nonzero().flatten()
-        ids, rows = forced[rows].to(log_probs.device), rows.to(log_probs.device)
-        own = log_probs[rows, ids]
+        if length < self._longest:
+            forced = self.forced(sentences, length)
+            rows = (forced != _FREE).nonzero().flatten()
+            ids, rows = forced[rows].to(log_probs.device), rows.to(log_probs.device)
+            own = log_probs[rows, ids]
         forbid_tokens(log_probs, self._forbidden)
         if length < self._request.config.min_len:
             forbid_tokens(log_probs, self._eos)
         if self._request.config.no_repeat_ngram:
             forbid_repeats(log_probs, self._history, self._request.config.no_repeat_ngram)
-        if len(rows):
+        if length < self._longest:
             force_tokens(log_probs, rows, ids, own)
 
-    def advance(self, rows: Int[Tensor, " new_rows"], ids: Int[Tensor, " new_rows"]) -> None:
-        """Let row i continue the old row `rows[i]` with `ids[i]`."""
+    def advance(self, rows: Int[Tensor, " new_rows"] | None, ids: Int[Tensor, " new_rows"]) -> None:
+        """Let row i continue the old row `rows[i]`, or with None itself, with `ids[i]`."""
         if self._request.config.no_repeat_ngram:
-            self._history = torch.cat([self._history[rows], ids.unsqueeze(1)], dim=1)
+            history = self._history if rows is None else self._history[rows]
+            self._history = torch.cat([history, ids.unsqueeze(1)], dim=1)

@@ -47,7 +47,7 @@ class EnsembleStep:
         """Put steps together.
 
         Args:
-            steps: one for each model, at least one.
+            steps: one for each model.
             mean: of what.
 
         Raises:

@@ -112,7 +112,9 @@ class _Matcher:
         self.count, self.size = phrase.count, phrase.size
         self._spellings: list[tuple[int, Spelling]] = []
         self.start = self.whole = self._accepted = self._fresh = 0
-        self._masks: dict[int, int] = {}
+        self._of_ids: dict[int, int] = {}
+        self._masks: dict[int, int] = {}  # found already: the same tokens and positions come again and again
+        self._lacking: dict[int, int] = {}
         base = 0
         for spelling in phrase.spellings:
             n = len(spelling.ids)
@@ -122,7 +124,7 @@ class _Matcher:
             self.whole |= 1 << (base + n)
             self._accepted |= 1 << (base + n + 1)
             for i, id_ in enumerate(spelling.ids):
-                self._masks[id_] = self._masks.get(id_, 0) | 1 << (base + 1 + i)
+                self._of_ids[id_] = self._of_ids.get(id_, 0) | 1 << (base + 1 + i)
             base += n + 2
 
     def advance(self, bits: int, left: int, id_: int) -> tuple[int, int]:
@@ -133,17 +135,25 @@ class _Matcher:
         return bits, left
 
     def _mask(self, id_: int) -> int:
-        mask = self._masks.get(id_, 0)
-        for base, spelling in self._spellings:
-            if spelling.after is None or id_ in spelling.after:
-                mask |= 1 << base
-            if spelling.before is None or id_ in spelling.before:
-                mask |= 1 << (base + len(spelling.ids) + 1)
+        """The positions that a token may stand at."""
+        mask = self._masks.get(id_)
+        if mask is None:
+            mask = self._of_ids.get(id_, 0)
+            for base, spelling in self._spellings:
+                if spelling.after is None or id_ in spelling.after:
+                    mask |= 1 << base
+                if spelling.before is None or id_ in spelling.before:
+                    mask |= 1 << (base + len(spelling.ids) + 1)
+            self._masks[id_] = mask
         return mask
 
     def missing(self, bits: int) -> int:
         """The fewest ids that the occurrence furthest on still lacks."""
-        return min([self.size, *(len(s.ids) - i for s, i in self._positions(bits))])
+        lacking = self._lacking.get(bits)
+        if lacking is None:
+            lacking = min([self.size, *(len(s.ids) - i for s, i in self._positions(bits))])
+            self._lacking[bits] = lacking
+        return lacking
 
     def wanted(self, bits: int) -> Iterable[int]:
         return (s.ids[i] for s, i in self._positions(bits) if i < len(s.ids))

@@ -88,26 +88,36 @@ def walk(
         logits, state = step(ids.to(request.device), state)
         width = len(ids) // num_open  # 1 at the first step, which serves all paths of a sentence
         log_probs = log_probabilities(logits)
-        constraints.apply(log_probs, paths.sentences.repeat_interleave(width), length)
+        constraints.apply(log_probs, _repeated(paths.sentences, width), length)
         if width < num_paths:
             log_probs = log_probs.repeat_interleave(num_paths, dim=0)
-        chosen = choose(log_probs, paths.sentences.repeat_interleave(num_paths))
+        chosen = choose(log_probs, _repeated(paths.sentences, num_paths))
         values = log_probs.gather(1, chosen.to(log_probs.device).unsqueeze(1))
         del logits, log_probs  # the largest tensors here: the next step finds their memory free
         tokens = chosen.cpu().view(num_open, num_paths)
         log_prob = values.cpu().double().view(num_open, num_paths)
-        record = _advance(paths, tree, leaves, tokens, log_prob, request.eos_id, length)
+        before = paths.walking
+        ended = _advance(paths, tree, leaves, tokens, log_prob, request.eos_id, length)
         if observer is not None:
-            observer(record)
+            observer(_record(paths, before, ended, tokens, log_prob, length))
+        length += 1
+        if width == num_paths and bool(paths.walking.all()):  # as at most steps: all rows stay where they are
+            ids = tokens.flatten()
+            constraints.advance(None, ids)
+            continue
         keep = paths.walking.any(dim=1).nonzero().flatten()
         rows = torch.arange(len(ids)).view(num_open, width)[keep].expand(-1, num_paths).flatten()
         paths = paths.only(keep)
-        ids = record.tokens[keep].masked_fill(~paths.walking, request.eos_id).flatten()
+        ids = tokens[keep].masked_fill(~paths.walking, request.eos_id).flatten()
         constraints.advance(rows, ids)
         if len(rows):
             state = reorder(state, rows, num_open * width, request.device)
-        length += 1
     return tree.read(leaves, length_penalty(request.config.length_penalty, request.config.alpha))
+
+
+def _repeated(sentences: Int[Tensor, " sentences"], times: int) -> Int[Tensor, " rows"]:
+    """Each sentence as often as it has rows."""
+    return sentences if times == 1 else sentences.repeat_interleave(times)
 
 
 def _advance(
@@ -118,8 +128,8 @@ def _advance(
     log_probs: Float[Tensor, "sentences paths"],
     eos_id: int,
     length: int,
-) -> StepRecord:
-    """Add the chosen tokens to the paths in place, note which are over, and report the step."""
+) -> Bool[Tensor, "sentences paths"]:
+    """Add the chosen tokens to the paths in place, and note which are over; return which chose EOS."""
     possible = paths.walking & (log_probs > -math.inf)
     ended = possible & (tokens == eos_id)
     walking = possible & ~ended & (paths.limits > length)
@@ -128,17 +138,28 @@ def _advance(
         finished = bool(ended[s, path])
         leaf = Leaf(int((nodes if finished else paths.nodes)[s, path]), finished)
         leaves[int(paths.sentences[s])][path] = leaf
-    slots = torch.arange(tokens.shape[1]).expand_as(tokens)
     paths.totals = paths.totals + log_probs
-    record = StepRecord(
+    paths.nodes, paths.walking = nodes, walking
+    return ended
+
+
+def _record(
+    paths: _Paths,
+    before: Bool[Tensor, "sentences paths"],
+    ended: Bool[Tensor, "sentences paths"],
+    tokens: Int[Tensor, "sentences paths"],
+    log_probs: Float[Tensor, "sentences paths"],
+    length: int,
+) -> StepRecord:
+    """Report the step; `before` are the paths that walked when it began."""
+    slots = torch.arange(tokens.shape[1]).expand_as(tokens)
+    return StepRecord(
         length=length,
         sentences=paths.sentences,
         parents=slots,
         tokens=tokens,
         log_probs=log_probs,
-        totals=paths.totals.masked_fill(~paths.walking, -math.inf),
+        totals=paths.totals.masked_fill(~before, -math.inf),
         finished=ended,
-        slots=slots.masked_fill(~walking, -1),
+        slots=slots.masked_fill(~paths.walking, -1),
     )
-    paths.nodes, paths.walking = nodes, walking
-    return record

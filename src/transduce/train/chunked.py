@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-__all__ = ["add_product", "in_type_of", "scaled_gradients"]
+__all__ = ["add_product", "in_type_of", "logits_into", "scaled_gradients"]
 
 
 def in_type_of(states: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """The output projection in the type that it is multiplied in: that of `states`."""
     return weight.to(states.dtype), None if bias is None else bias.to(states.dtype)
+
+
+def logits_into(room: Tensor, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Write states · weightᵀ + bias into the first rows of `room`, and return them.
+
+    One room for all chunks: with a new tensor for each, a step pays for their page faults.
+    """
+    logits = room[: len(states)]
+    if states.dtype != room.dtype:
+        return logits.copy_(F.linear(states, weight, bias))
+    if bias is None:
+        return torch.mm(states, weight.t(), out=logits)
+    return torch.addmm(bias, states, weight.t(), out=logits)
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

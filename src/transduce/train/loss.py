@@ -20,10 +20,9 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from transduce.model.transformer import Transformer
-from transduce.train.chunked import add_product, in_type_of, scaled_gradients
+from transduce.train.chunked import add_product, in_type_of, logits_into, scaled_gradients
 from transduce.train.r_drop import r_drop_sums
 
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
@@ -110,9 +109,10 @@ class _ChunkedLoss(torch.autograd.Function):
         used_weight, used_bias = in_type_of(states, weight, bias)
         loss = states.new_zeros((), dtype=torch.float64)
         nll = states.new_zeros((), dtype=torch.float64)
+        room = states.new_empty((min(chunk, len(states)), len(weight)), dtype=torch.float32)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
-            logits = F.linear(states[rows], used_weight, used_bias).float()
+            logits = logits_into(room, states[rows], used_weight, used_bias)
             picked = logits.gather(1, labels[rows, None])[:, 0]
             mean = logits.mean(1)
             highest = logits.amax(1, keepdim=True)

@@ -28,7 +28,7 @@ __all__ = [
     "resident_bytes",
 ]
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _LARGEST = 2**31 - 1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -37,14 +37,18 @@ _EXHAUSTED = ("can't allocate memory", "not enough memory", "out of memory", "st
 
 
 def keep_freed_memory() -> bool:
-    """Let freed blocks be used again instead of returned. True where the allocator is glibc's."""
+    """Let freed blocks be used again instead of returned. True where the allocator is glibc's.
+
+    With one arena for all threads: others are made of pieces of 64 MiB, which go back when they are empty.
+    """
     if not sys.platform.startswith("linux"):
         return False
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # musl and others
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, 1 << 30) and mallopt(_M_TRIM_THRESHOLD, _LARGEST))
+    settings = ((_M_MMAP_THRESHOLD, 1 << 30), (_M_TRIM_THRESHOLD, _LARGEST), (_M_ARENA_MAX, 1))
+    return all(mallopt(name, value) for name, value in settings)
 
 
 def resident_bytes() -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from torch import Tensor
 
@@ -33,18 +32,18 @@ class EnsembleEngine(TorchEngine):
         Raises:
             SearchError: an unknown mean.
         """
-        first = engines[0]
-        super().__init__(first.model, first._ids, suppress=first._suppress, batch_tokens=first._batch_tokens)
-        self._models = [engine.model for engine in engines]
-        self._step = EnsembleStep([cast(Step, model.step) for model in self._models], mean)
+        vars(self).update(vars(engines[0]))  # what aligns, the ids, and how batches are cut
+        self._engines, self._mean = tuple(engines), mean
+        EnsembleStep((), mean)  # an unknown mean is told now
 
     @property
     def _longest(self) -> int:
-        return min(model.longest for model in self._models)
+        return min(engine._longest for engine in self._engines)
 
     def _start(self, source: Tensor) -> tuple[Step, State]:
-        states = tuple(model.start(model.encode(source)) for model in self._models)
-        return self._step, EnsembleState(states)
+        parts = [engine._start(source) for engine in self._engines]
+        step = EnsembleStep([step for step, _ in parts], self._mean)
+        return step, EnsembleState(tuple(state for _, state in parts))
 
 
 def load_ensemble(models: Sequence[str | Path], mean: Mean = "probability") -> Translator:

@@ -21,7 +21,6 @@ from transduce.text.lines import open_bytes
 from transduce.translate.documents.registry import FORMATS, format_of
 from transduce.translate.glossary import Glossary
 from transduce.translate.line_files import LineFiles, translate_line_file, translate_line_stream
-from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.resume import Record
 from transduce.translate.translator import Translator
 
@@ -124,26 +123,23 @@ def translate_stream(
     if glossary is not None:
         options["glossary"] = Glossary.load(glossary)
         settings["glossary"] = file_sha256(glossary)
+    if ensemble:
+        settings["mean"] = mean
     if input_file is not None and not is_folder:
         open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
     models = [model, *ensemble]
     translator = Translator.load(models if ensemble else model, mean=cast("Mean", mean))
     translator.translate([], **options)  # settings that contradict each other are told before any line
-    record = Record(
-        [ModelDirectory(path).path for path in models], settings | ({"mean": mean} if ensemble else {})
-    )
     if name != "text":
         assert input_file is not None, "stdin is lines"
-        _translate_documents(translator, input_file, output_file, files, record, console, options)
+        _translate_documents(translator, models, input_file, output_file, files, settings, console, options)
         return
     lines = LineFiles(translator, jsonl=jsonl, repair=repair, console=console, options=options)
     if input_file is None or output_file is None or (output_file.exists() and not output_file.is_file()):
         translate_line_stream(lines, input_file, output_file, alignments)
     else:
-        translate_line_file(
-            lines, input_file, output_file, record, resume=files.resume, overwrite=files.overwrite,
-            alignments=alignments,
-        )  # fmt: skip
+        record, how = Record(models, settings), {"resume": files.resume, "overwrite": files.overwrite}
+        translate_line_file(lines, input_file, output_file, record, alignments=alignments, **how)
     report(lines.flags, lines.notes, console)
 
 
@@ -157,10 +153,11 @@ def report(flags: Counter[str], notes: Counter[str], console: Console, *, unit: 
 
 def _translate_documents(
     translator: Translator,
+    models: Sequence[Path],
     input_file: Path,
     output_file: Path | None,
     files: FileOptions,
-    record: Record,
+    settings: dict[str, Any],
     console: Console,
     options: dict[str, Any],
 ) -> None:
@@ -170,6 +167,7 @@ def _translate_documents(
 
     if input_file.is_dir():
         assert output_file is not None, "a folder goes into a folder"
+        record = Record(models, settings)
         translate_folder(translator, input_file, output_file, files, record, console, **options)
     else:
         translate_document_file(translator, input_file, output_file, files, console, **options)

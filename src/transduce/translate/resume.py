@@ -30,8 +30,9 @@ def sidecar(output: Path) -> Path:
     return path.parent / f"{path.name}.resume.json"
 
 
-def model_fingerprint(directory: Path) -> str:
-    """SHA-256 over all files of a model directory, but for its card."""
+def model_fingerprint(model: Path) -> str:
+    """SHA-256 over all files of a model directory, or of the one in a run, but for its card."""
+    directory = model / "model" if (model / "model").is_dir() else model
     total = hashlib.sha256()
     for file in sorted(path for path in directory.rglob("*") if path.is_file()):
         if file.name not in _NOT_THE_MODEL:
@@ -46,7 +47,7 @@ class Record:
         """Take the models' fingerprints.
 
         Args:
-            models: the model directory, or several of an ensemble.
+            models: model directories, exports or finished runs; several are an ensemble.
             settings: whatever the output depends on, by name; values are compared as text.
         """
         self.facts: dict[str, Any] = {

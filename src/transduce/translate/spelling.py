@@ -18,6 +18,9 @@ from transduce.translate.words import has_edge
 __all__ = ["Speller"]
 
 _SPACE = "\u2581"
+# First bytes of characters that end a word: no-break space and « »; quotation marks, dashes and other
+# punctuation; Chinese and Japanese; emoji. The few letters among them are seen when the text is checked.
+_BYTES_THAT_END_A_WORD = frozenset([0xC2, *range(0xE2, 0xEA), 0xF0])
 # Merges with nothing that follows: what follows it is spelt as inside a text (see text/piece_map.py).
 _BEFORE = "\n"
 
@@ -29,7 +32,7 @@ class Speller:
         self._tokenizer = tokenizer
         self._before = tokenizer.encode(_BEFORE)
         silent = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
-        # An edge beside a letter of any alphabet; what a lone byte above 0x7F belongs to is not known.
+        # An edge beside a letter of any alphabet.
         edges = [
             (id_, _shown(piece))
             for id_, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))
@@ -68,8 +71,10 @@ class Speller:
 
 
 def _shown(piece: str) -> str:
-    """The text of a piece; none for a byte that is only a part of a character."""
+    """The text of a piece; of a byte above 0x7F, one that tells only whether it ends a word before it."""
     if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
         value = int(piece[3:5], 16)
-        return chr(value) if value < 0x80 else ""
+        if value >= 0x80:
+            return "\u2014a" if value in _BYTES_THAT_END_A_WORD else "a"
+        return chr(value)
     return piece.replace(_SPACE, " ")

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from transduce.batch.collate import SpecialIds, pad_rows
 from transduce.model.attention import AttentionRecord
+from transduce.model.inference import InferenceTransformer
 from transduce.model.layers import DecoderLayer
+from transduce.model.products import ComputeType
 from transduce.model.transformer import Transformer
 from transduce.search.config import SearchConfig
 from transduce.search.dispatch import search
@@ -27,7 +29,7 @@ from transduce.translate.engine import Alignment
 
 __all__ = ["TorchEngine"]
 
-_BATCH_TOKENS = 4096
+_BATCH_TOKENS = 8192
 
 
 class TorchEngine:
@@ -40,6 +42,7 @@ class TorchEngine:
         *,
         suppress: Sequence[int] = (),
         batch_tokens: int = _BATCH_TOKENS,
+        compute_type: ComputeType = "float32",
     ) -> None:
         """Wrap a model.
 
@@ -48,8 +51,13 @@ class TorchEngine:
             ids: pad, start and end symbol.
             suppress: ids that are never generated.
             batch_tokens: most source cells, times the beam, computed at once.
+            compute_type: what weights are multiplied in for searching; alignments are always exact.
+
+        Raises:
+            ModelError: there are no int8 products here.
         """
         self.model = model
+        self._inference = InferenceTransformer(model, compute_type)
         self._ids = ids
         self._suppress = [ids.pad_id, ids.bos_id, *suppress]
         self._batch_tokens = batch_tokens
@@ -140,7 +148,7 @@ class TorchEngine:
 
     def _start(self, source: Tensor) -> tuple[Step, State]:
         """Read a batch of sources: the step that goes on from them, and its first state."""
-        return cast(Step, self.model.step), self.model.start(self.model.encode(source))
+        return cast(Step, self._inference.step), self._inference.start(self._inference.encode(source))
 
     @torch.inference_mode()
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import io
 import stat
-import zipfile
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from xml.parsers import expat
-
-from lxml import etree
 
 from transduce.errors import DataError
 from transduce.text.lines import open_bytes
+
+if TYPE_CHECKING:
+    from zipfile import ZipInfo
 
 __all__ = ["MAX_BYTES", "check_archive", "parse_xml", "read_document"]
 
@@ -60,6 +60,8 @@ def parse_xml(data: bytes, name: str) -> Any:
     Raises:
         DataError: it is no well-formed XML, or declares entities.
     """
+    from lxml import etree
+
     _refuse_declarations(data, name)
     parser = etree.XMLParser(
         resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, strip_cdata=False
@@ -112,6 +114,8 @@ def check_archive(data: bytes, name: str) -> None:
         DataError: it is no zip archive, is encrypted, unpacks to too much, has names that lead out of
             it, or XML parts that declare entities.
     """
+    import zipfile
+
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             parts = archive.infolist()
@@ -123,7 +127,7 @@ def check_archive(data: bytes, name: str) -> None:
         raise DataError(f"{name} is no readable zip archive ({error}); expected a DOCX file") from error
 
 
-def _check_sizes(parts: list[zipfile.ZipInfo], name: str) -> None:
+def _check_sizes(parts: list[ZipInfo], name: str) -> None:
     if len(parts) > _MAX_PARTS:
         raise DataError(f"{name} holds {len(parts):,} parts, more than {_MAX_PARTS:,}; it is refused")
     total = sum(part.file_size for part in parts)
