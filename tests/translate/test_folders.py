@@ -179,6 +179,25 @@ def test_what_was_kept_and_what_is_doubtful_is_told(run, tmp_path):
     assert (tmp_path / "b.po").read_text().count("#, fuzzy") == 1
 
 
+def test_placeholders_stay_without_being_asked_for(digit_run, tmp_path, monkeypatch, capfd):
+    """A real model, whose search is made to write them."""
+    import polib
+
+    messages = ["one {name} two", "three %(count)d four", "five https://example.org/a six"]
+    text = "".join(f'msgid "{message}"\nmsgstr ""\n\n' for message in messages)
+    (tmp_path / "a.po").write_text(text)
+    command = ["translate", digit_run, "--input", tmp_path / "a.po", "--output", tmp_path / "b.po"]
+    monkeypatch.setattr(sys, "argv", ["transduce", *map(str, command)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 0, capfd.readouterr().err
+    for entry, kept in zip(
+        polib.pofile(str(tmp_path / "b.po")), ("{name}", "%(count)d", "https://example.org/a"), strict=True
+    ):
+        assert entry.msgstr.count(kept) == 1
+        assert entry.msgstr != entry.msgid
+
+
 def test_a_word_document_needs_a_file(run, tmp_path):
     (tmp_path / "a.docx").write_bytes(docx_sample())
     code, err = run("--input", "a.docx")
