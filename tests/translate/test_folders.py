@@ -122,11 +122,30 @@ def test_an_output_inside_the_input_is_not_translated_again(run, tmp_path):
     for _ in range(2):
         assert run("--input", "in", "--output", "in/out", "--resume")[0] == 0
     assert tree(tmp_path / "in") == {"a.txt", "out/a.txt"}
+    assert run("--input", "in", "--output", "in/copy", "--copy-others")[0] == 0
+    assert tree(tmp_path / "in" / "copy") == {"a.txt", "out/a.txt"}
 
 
 def test_only_one_format_on_request(run, site, tmp_path):
     assert run("--input", site, "--output", "out", "--input-format", "html")[0] == 0
     assert tree(tmp_path / "out") == {"deep/a.html"}
+
+
+def test_paragraphs_of_text_files_on_request(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one\ntwo\n\nthree\n")
+    assert run("--input", "in", "--output", "out", "--input-format", "paragraphs")[0] == 0
+    assert (tmp_path / "out" / "a.txt").read_text() == "TWO ONE\n\nTHREE\n"
+
+
+def test_two_files_with_one_translation_are_told(run, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("one two\n")
+    (tmp_path / "in" / "a.txt.gz").write_bytes(gzip.compress(b"three four\n"))
+    code, err = run("--input", "in", "--output", "out", "--overwrite")
+    assert code == 2
+    assert "out/a.txt is the translation of another file" in err
+    assert (tmp_path / "out" / "a.txt").read_text() == "TWO ONE\n"
 
 
 @pytest.mark.parametrize(
@@ -161,6 +180,18 @@ def test_a_document_through_the_command(run, tmp_path):
     assert "b.html exists: --overwrite replaces it" in err
     assert "nothing to do" in run("--input", "a.html", "--output", "b.html", "--resume")[1]
     assert run("--input", "a.html", "--output", "b.html", "--overwrite")[0] == 0
+
+
+def test_a_device_is_written_to_and_not_replaced(run, tmp_path):
+    import os
+
+    (tmp_path / "a.html").write_text("<p>one two</p>")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run("--input", "a.html", "--output", "pipe")[0] == 0
+    assert os.read(reader, 100) == b"<p>TWO ONE</p>"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_document_named_otherwise(run, tmp_path):

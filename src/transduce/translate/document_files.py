@@ -52,7 +52,8 @@ def translate_document_file(
     Raises:
         DataError: the document cannot be read, or the output stands and may not be replaced.
     """
-    if output_file is not None and output_file.exists() and not files.overwrite:
+    special = output_file is not None and output_file.exists() and not output_file.is_file()
+    if output_file is not None and output_file.exists() and not files.overwrite and not special:
         if files.resume:
             console.print(f"{output_file} is there and whole; nothing to do", soft_wrap=True)
             return
@@ -74,6 +75,8 @@ def translate_document_file(
     if output_file is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+    elif special:  # a device or a pipe: never replaced by a file
+        output_file.write_bytes(data)
     else:
         document.save(output_file, data)
 

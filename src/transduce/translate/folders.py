@@ -59,12 +59,13 @@ def translate_folder(
     counts: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     broken: list[Path] = []
+    made: set[Path] = set()
     for path in _files(source, target):
         output = target / path.relative_to(source)
         name = format_of(path)
         if name is not None and path.suffix.lower() in COMPRESSED_SUFFIXES:
             output = output.with_suffix("")  # what is written is not compressed
-        if name is None or files.format not in ("auto", name):
+        if name is None or files.format not in ("auto", name, *(["paragraphs"] if name == "text" else [])):
             if files.copy_others:
                 _copy(path, output)
                 counts["copied"] += 1
@@ -74,6 +75,11 @@ def translate_folder(
             counts["finished before"] += 1
         else:
             try:
+                if output in made:
+                    raise DataError(
+                        f"{path}: {output} is the translation of another file; rename one of them"
+                    )
+                made.add(output)
                 _translate(translator, path, output, files, record, console, **options)
                 counts["translated"] += 1
             except (TransduceError, OSError) as error:
@@ -109,13 +115,13 @@ def _check_target(target: Path, files: FileOptions, record: Record) -> None:
 
 
 def _files(source: Path, target: Path) -> Iterator[Path]:
-    """Files in order, without hidden ones and what lies in `target`."""
-    inside = target.resolve()
+    """Files in order, without hidden ones and what belongs to `target`."""
+    inside, record = target.resolve(), sidecar(target).resolve()
     for directory, folders, names in os.walk(source):
         here = Path(directory)
         folders[:] = sorted(n for n in folders if not n.startswith(".") and (here / n).resolve() != inside)
         for name in sorted(names):
-            if not name.startswith(".") and (here / name).is_file():
+            if not name.startswith(".") and (here / name).is_file() and (here / name).resolve() != record:
                 yield here / name
 
 
@@ -129,7 +135,7 @@ def _translate(
     **options: Any,
 ) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
-    if format_of(path) == "text":
+    if format_of(path) == "text" and files.format != "paragraphs":
         lines = LineFiles(translator, jsonl=False, repair=files.repair, console=console, options=options)
         translate_line_file(lines, path, output, record, resume=files.resume, overwrite=files.overwrite)
         report(lines.flags, lines.notes, console)

@@ -108,6 +108,12 @@ def test_html_attributes_inside_a_sentence_are_translated_too(tmp_path):
     assert alone == '<p>See <img alt="Katze" src="c"> here</p>'
 
 
+def test_html_buttons_are_read_and_other_fields_are_not(tmp_path):
+    page = '<input type="submit" value="Send it"><input type=text value="kept"><button>Go on</button>'
+    document = of_text(tmp_path, "a.html", page)
+    assert document.segments == ["Send it", "Go on"]
+
+
 def test_html_text_is_escaped(tmp_path):
     document = of_text(tmp_path, "a.html", "<p>one</p>")
     assert document.translated(["a < b & c"]) == b"<p>a &lt; b &amp; c</p>"

@@ -4,10 +4,10 @@ Read with the standard library's `html.parser`, whose tokens have places, and wr
 only the text that changed: doctype, comments, attributes, scripts and spelling stay byte by byte,
 and a page that does not keep the rules keeps its own way of breaking them.
 
-Translated: text of blocks, and the attributes `alt`, `title`, `placeholder`, `aria-label`, and
-`content` of descriptions. Kept: `<script>`, `<style>`, `<pre>`, `<textarea>`, `<svg>`, `<math>`,
-whatever has `translate="no"` or the class `notranslate`, and, in place, `<code>`, `<kbd>`, `<samp>`,
-`<var>`. `<br>` ends a sentence.
+Translated: text of blocks, and the attributes `alt`, `title`, `placeholder`, `aria-label`, `content`
+of descriptions, `value` of buttons. Kept: `<script>`, `<style>`, `<pre>`, `<textarea>`, `<svg>`,
+`<math>`, whatever has `translate="no"` or the class `notranslate`, and, in place, `<code>`, `<kbd>`,
+`<samp>`, `<var>`. `<br>` ends a sentence.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _SPOKEN: Final = frozenset({"alt", "title", "placeholder", "aria-label"})
 _DESCRIBED: Final = re.compile(
     r"(?:name|property)\s*=\s*[\"']?(?:og:|twitter:)?(?:description|title)[\"'\s>/]", re.IGNORECASE
 )
+_BUTTON: Final = re.compile(r"\stype\s*=\s*[\"']?(?:submit|button|reset)\b", re.IGNORECASE)
 _UNTRANSLATED: Final = re.compile(
     r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
     re.IGNORECASE,
@@ -232,8 +233,9 @@ class _Scanner(HTMLParser):
         for match in _ATTRIBUTE.finditer(raw):
             group = "double" if match["double"] is not None else "single"
             name = match["name"].lower()
+            button = tag == "input" and name == "value" and _BUTTON.search(raw)
             described = tag == "meta" and name == "content" and _DESCRIBED.search(raw)
-            if (name in _SPOKEN or described) and has_words((match[group],)):
+            if (name in _SPOKEN or described or button) and has_words((match[group],)):
                 self.attributes.append((start + match.start(group), start + match.end(group)))
 
     def _flush(self) -> None:
