@@ -130,6 +130,15 @@ def test_fixed_text_is_found_or_put_in_the_place_of_what_was_made_of_it():
     )
 
 
+def test_a_placeholder_is_not_cut_and_words_do_not_come_down_to_a_full_stop():
+    source = ("for ", Element(0, ("{name}",)), ".")
+    links = [Link((0, 3), (0, 1)), Link((5, 9), (1, 5)), Link((0, 3), (5, 6)), Link((0, 3), (7, 10))]
+    assert place(source, "{name} für.", links) == ((Element(0, ("{name}",)), " für."), 0)
+    source = ("in the ", Element(0, ("kitchen",)), ".")
+    placed = place(source, "drin.", [Link((7, 14), (4, 5)), Link((0, 2), (0, 4))])
+    assert placed == (("drin.", Element(0)), 1)
+
+
 def test_two_tags_do_not_overlap():
     source = (Element(0, ("a b",)), " ", Element(1, ("c d",)))
     links = links_of("a b c d", "C A D B", [("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")])

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from transduce.translate.documents.inline import Element, Inline, plain_text
+from transduce.translate.protect import find_spans
 
 __all__ = ["Link", "Placed", "place"]
 
 # A word, or a single mark; in scripts written without spaces every character may begin a word.
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNIT = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+|[^\w\s]")
+_LEAST = 0.5
 _MARK_WEIGHT = 0.25  # what attention says about punctuation is worth little
 
 
@@ -107,12 +109,22 @@ class _Page:
 
     def __init__(self, source: str, target: str, links: Sequence[Link]) -> None:
         self.source, self.target = source, target
-        self.units = [match.span() for match in _UNIT.finditer(target)]
+        self.units = _units(target)
         self.origins: list[list[tuple[int, int]]] = [
             [link.source for link in links if link.target[0] < b and link.target[1] > a]
             for a, b in self.units
         ]
+        self._link_copies()
         self.unplaced = 0
+
+    def _link_copies(self) -> None:
+        """A placeholder comes from the same placeholder, whatever attention says."""
+        left = list(find_spans(self.source))
+        for index, (a, b) in enumerate(self.units):
+            copied = next((span for span in left if span.text == self.target[a:b]), None)
+            if copied is not None:
+                left.remove(copied)
+                self.origins[index] = [(copied.start, copied.end)]
 
     def place(self, spans: Sequence[_Span], source: tuple[int, int], target: tuple[int, int]) -> None:
         """Give every span of one level a place within `target`; `source` is what their parent holds."""
@@ -123,7 +135,8 @@ class _Page:
             score, place, span = max(
                 ((*self._best(span, target, taken), span) for span in open_), key=lambda item: item[0]
             )
-            if score <= 0:
+            words = any(map(str.isalnum, self.source[span.start : span.end]))
+            if score < (_LEAST if words else 0) or not score:  # words do not come down to a full stop
                 break
             span.target = place
             taken.append(place)
@@ -165,7 +178,7 @@ class _Page:
             if a < target[0] or b > target[1] or any(a < y and x < b for x, y in taken):
                 total, start = 0.0, None
                 continue
-            gain = _vote(origins, span) * (1.0 if self.target[a].isalnum() else _MARK_WEIGHT)
+            gain = _vote(origins, span) * (1.0 if any(map(str.isalnum, self.target[a:b])) else _MARK_WEIGHT)
             if total + gain <= 0:
                 total, start = 0.0, None
                 continue
@@ -227,6 +240,16 @@ class _Page:
             and unit[1] <= target[1]
             and any(a < word.end() and word.start() < b for a, b in origins)
         ]
+
+
+def _units(text: str) -> list[tuple[int, int]]:
+    """Words, marks, and what is never cut: placeholders, URLs, addresses."""
+    units, at = [], 0
+    for start, end in [*((span.start, span.end) for span in find_spans(text)), (len(text), len(text))]:
+        units += [match.span() for match in _UNIT.finditer(text, at, start)]
+        units += [(start, end)] if end > start else []
+        at = end
+    return units
 
 
 def _vote(origins: Sequence[tuple[int, int]], span: _Span) -> float:
