@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +147,21 @@ def test_two_tags_do_not_overlap():
     placed = place(source, "C A D B", links)
     assert [key for key, above in sorted(parents(placed.inline)) if above is None] == [0, 1]
     assert plain_text(placed.inline) == "C A D B"
+
+
+def test_thousands_of_tags_in_one_sentence_end_in_time():
+    words = [f"w{i}" for i in range(1500)]
+    parts: list = []
+    for key, word in enumerate(words):
+        parts += [Element(key, (word,)), " "]
+    text = " ".join(word.upper() for word in words)
+    links, at = [], 0
+    for word in words:
+        links.append(Link((at, at + len(word)), (at, at + len(word))))
+        at += len(word) + 1
+    begun = time.monotonic()
+    placed = place(tuple(parts), text, links)
+    assert time.monotonic() - begun < 60
+    assert sorted(e.key for e in elements(placed.inline)) == list(range(1500))
+    assert plain_text(placed.inline) == text
+    assert placed.unplaced == 1500 - 256

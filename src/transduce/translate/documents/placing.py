@@ -12,6 +12,7 @@ goes before what comes from the word after it, or behind what comes from the wor
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -25,6 +26,7 @@ __all__ = ["Link", "Placed", "place"]
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNIT = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+|[^\w\s]")
 _LEAST = 0.5
+_MOST_SPANS = 256  # side by side in one sentence; more than that nobody wrote, and they go to the end
 _MARK_WEIGHT = 0.25  # what attention says about punctuation is worth little
 
 
@@ -110,10 +112,13 @@ class _Page:
     def __init__(self, source: str, target: str, links: Sequence[Link]) -> None:
         self.source, self.target = source, target
         self.units = _units(target)
-        self.origins: list[list[tuple[int, int]]] = [
-            [link.source for link in links if link.target[0] < b and link.target[1] > a]
-            for a, b in self.units
-        ]
+        links = sorted(links, key=lambda link: link.target)
+        starts = [link.target[0] for link in links]
+        longest = max((link.target[1] - link.target[0] for link in links), default=0)
+        self.origins: list[list[tuple[int, int]]] = []
+        for a, b in self.units:
+            near = links[bisect_left(starts, a - longest) : bisect_left(starts, b)]
+            self.origins.append([link.source for link in near if link.target[1] > a])
         self._link_copies()
         self.unplaced = 0
 
@@ -130,22 +135,26 @@ class _Page:
         """Give every span of one level a place within `target`; `source` is what their parent holds."""
         taken: list[tuple[int, int]] = []
         around = [span for span in spans if self.source[span.start : span.end].strip()]
-        open_ = [span for span in around if not self._settle(span, source, target, taken)]
-        while open_:  # the surest first; the others make do with what is left
-            score, place, span = max(
-                ((*self._best(span, target, taken), span) for span in open_), key=lambda item: item[0]
-            )
+        waiting = [span for span in around if not self._settle(span, source, target, taken)]
+        best = {id(span): self._best(span, target, taken) for span in waiting[:_MOST_SPANS]}
+        while best:  # the surest first; the others make do with what is left
+            span = max((s for s in waiting if id(s) in best), key=lambda s: best[id(s)][0])
+            score, place = best.pop(id(span))
             words = any(map(str.isalnum, self.source[span.start : span.end]))
             if score < (_LEAST if words else 0) or not score:  # words do not come down to a full stop
                 break
             span.target = place
             taken.append(place)
-            open_.remove(span)
-        for span in open_:
+            waiting.remove(span)
+            for other in waiting:
+                if id(other) in best and _overlap(best[id(other)][1], place):
+                    best[id(other)] = self._best(other, target, taken)
+        for span in waiting:
             span.target = (target[1], target[1])
-            self.unplaced += 1
+        self.unplaced += len(waiting)
+        has_text = {id(span) for span in around}
         for span in spans:
-            if span not in around:
+            if id(span) not in has_text:
                 span.target = self._point(span, source, target, taken)
         for span in spans:
             self.place(span.children, (span.start, span.end), span.target)
@@ -163,7 +172,7 @@ class _Page:
                 return False
             at = self.target.index(text, *target)
             span.target = (at, at + len(text))
-            if any(a < span.target[1] and span.target[0] < b for a, b in taken):
+            if any(_overlap(span.target, other) for other in taken):
                 return False
         taken.append(span.target)
         return True
@@ -175,7 +184,7 @@ class _Page:
         best, place = 0.0, (target[1], target[1])
         total, start = 0.0, None
         for (a, b), origins in zip(self.units, self.origins, strict=True):
-            if a < target[0] or b > target[1] or any(a < y and x < b for x, y in taken):
+            if a < target[0] or b > target[1] or any(_overlap((a, b), other) for other in taken):
                 total, start = 0.0, None
                 continue
             gain = _vote(origins, span) * (1.0 if any(map(str.isalnum, self.target[a:b])) else _MARK_WEIGHT)
@@ -240,6 +249,11 @@ class _Page:
             and unit[1] <= target[1]
             and any(a < word.end() and word.start() < b for a, b in origins)
         ]
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two stretches share a character."""
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _units(text: str) -> list[tuple[int, int]]:
