@@ -101,6 +101,7 @@ def test_an_ensemble(run, digit_run):
         (["--protect-pattern", "("], "is no regular expression"),
         (["--glossary", "/nowhere.tsv"], "/nowhere.tsv"),
         (["--set", "search.alpha=99.5"], "alpha is 99.5, but must lie in"),
+        (["--ensemble-mean", "log_probability"], "--ensemble-mean only matters to several models"),
         (["--ensemble", "/nowhere"], "there is no model directory /nowhere"),
     ],
 )

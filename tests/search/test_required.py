@@ -187,7 +187,7 @@ def test_a_long_phrase_is_reached_though_it_has_more_tokens_than_slots():
     script = Script(12, seed=3)
     best = run(search, script, [Sentence(0, 80)], SearchConfig(beam_size=2), required=[[long]])[0][0]
     assert holds(best.ids, [long])
-    assert max(script.rows_fed) == 2 + 16
+    assert max(script.rows_fed) == 2 * 2 + 16
 
 
 def test_an_observer_sees_each_step():

@@ -44,6 +44,7 @@ def test_kinds_are_chosen_and_own_patterns_come_first():
     assert texts(source, Protection((), (r"[A-Z]+-\d+",))) == ["ACME-12"]
     (span,) = find_spans("say {x}", Protection(patterns=(r"\{x\}",)))
     assert (span.kind, span.start, span.end) == ("own", 4, 7)
+    assert [span.apart for span in find_spans("%s, %dpx 看{x}")] == [True, False, True]
 
 
 @given(st.text(alphabet="a{}%s`@.:/w(1) <>\n", max_size=30))

@@ -208,5 +208,29 @@ def test_a_word_is_not_found_in_a_longer_one(tokenizer):
         assert wanted.met(progress) == met, text
 
 
+def test_a_span_touches_no_word_unless_it_did_in_the_source(tokenizer):
+    for edges, glued in (("apart", False), ("any", True)):
+        wanted = Phrases([Speller(tokenizer).phrase("{name}", edges=edges)])
+        for text, met in {
+            "sehen{name}": glued,
+            "{name}an": glued,
+            "das {name}!": True,
+            "({name})": True,
+        }.items():
+            progress = wanted.start()
+            for id_ in tokenizer.encode(text):
+                progress = wanted.advance(progress, id_)
+            assert wanted.met(progress) == met, (edges, text)
+
+
 def test_engines_say_what_they_can(tokenizer):
     assert isinstance(make_engine(tokenizer), RequiringEngine)
+
+
+def test_sums_are_compared_where_terms_are_required(translator):
+    """The length penalty is for the others: it would let a sentence with an unlikely term ramble on."""
+    bound, free = translator.translate(["the light", "nothing"], glossary=GLOSSARY)
+    assert bound.score == pytest.approx(sum(bound.token_log_probs))
+    assert free.score > sum(free.token_log_probs)
+    (asked,) = translator.translate(["the light"], glossary=GLOSSARY, required_alpha=0.6)
+    assert asked.score > sum(asked.token_log_probs)

@@ -39,6 +39,9 @@ class SearchConfig:
     counts EOS, as in fairseq. An alpha that suits one does not suit the other."""
     alpha: float = 0.6
     """The penalty's exponent: 0 compares plain sums, larger favours longer translations."""
+    required_alpha: float = 0.0
+    """The exponent instead of `alpha` where phrases are required. A term that the model did not expect
+    makes every sum so low that dividing it by a length favours whatever rambles on."""
     min_len: int = 0
     """At least this many tokens before EOS. It forces text out of an empty source too, so do not
     search where there is nothing to translate."""
@@ -72,8 +75,11 @@ class SearchConfig:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise SearchError(f"{name} is {getattr(self, name)}, but must be at least {least}: raise it")
-        if not abs(self.alpha) <= 10:
-            raise SearchError(f"alpha is {self.alpha}, but must lie in [-10, 10]: the paper has 0.6")
+        for name in ("alpha", "required_alpha"):
+            if not abs(getattr(self, name)) <= 10:
+                raise SearchError(
+                    f"{name} is {getattr(self, name)}, but must lie in [-10, 10]: the paper has 0.6"
+                )
         if not 0 <= self.max_len_ratio < math.inf:
             raise SearchError(
                 f"max_len_ratio is {self.max_len_ratio}, but must be a number from 0 up: try 1.0"

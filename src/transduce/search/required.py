@@ -8,8 +8,8 @@ Axes: rows = open sentences * slots.
 Where a plain beam keeps the best hypotheses, this one keeps the best of each bank: hypotheses that
 have come equally far with their phrases, counted in tokens (Post and Vilar, 2018). Beside the likeliest
 tokens, those that begin or continue a phrase are candidates, and what may stand behind a whole one.
-Slots go round the banks, the fullest first. There are `beam_size` of them and one more for each token
-of the phrases, `_MOST_EXTRA` at most: then the emptiest banks get none, and the rest must go on.
+Slots go round the banks, the fullest first. There are two beams of them and one more for each token of
+the phrases, `_MOST_EXTRA` at most: then the emptiest banks get none, and the rest must go on.
 EOS is open to a hypothesis only when it holds all phrases. Without phrases there is one bank, and
 everything is as in `beam.py`: the candidates, the ties, when it ends.
 
@@ -37,9 +37,9 @@ from transduce.search.scores import length_penalty, log_probabilities, top_token
 from transduce.search.step import Observer, State, Step, StepRecord, reorder
 from transduce.search.tree import ROOT, Leaf, Tree
 
-__all__ = ["required_search"]
+__all__ = ["most_slots", "required_search"]
 
-_MOST_EXTRA = 16  # slots beyond the beam: a long URL need not make a step ten times as wide
+_MOST_EXTRA = 16  # slots beyond two beams: a long URL need not make a step ten times as wide
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,26 @@ def _start(request: Request, penalty: Callable[[int], float]) -> list[_Sentence]
                 number=number,
                 limit=limit,
                 phrases=phrases,
-                slots=request.config.beam_size + min(phrases.size, _MOST_EXTRA),
+                slots=_num_slots(phrases.size, request.config.beam_size),
                 last_penalty=penalty(limit + 1),
                 live=[_Live(ROOT, 0.0, phrases.start())],
             )
         )
     return sentences
+
+
+def most_slots(beam_size: int) -> int:
+    """Return the most rows that a sentence may take, for whoever cuts batches."""
+    return _num_slots(_MOST_EXTRA, beam_size)
+
+
+def _num_slots(size: int, beam_size: int) -> int:
+    """How many hypotheses of a sentence stay alive.
+
+    Two beams: one beam and a slot for each token found sums that were 0.7 nats lower on average (40
+    captions with one to three terms), four beams none that were higher.
+    """
+    return 2 * beam_size + min(size, _MOST_EXTRA) if size else beam_size
 
 
 def _proposals(

@@ -47,5 +47,6 @@ class RequiringEngine(Protocol):
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`; `required` are, per source, the phrases that its hypotheses must hold.
 
-        A source without phrases gets what `Engine.search` gives it.
+        A source without phrases gets what `Engine.search` gives it; where there are some, hypotheses are
+        compared with `config.required_alpha` in place of `alpha`.
         """

@@ -123,6 +123,8 @@ def translate_stream(
     if glossary is not None:
         options["glossary"] = Glossary.load(glossary)
         settings["glossary"] = file_sha256(glossary)
+    if mean != "probability" and not ensemble:
+        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
     if ensemble:
         settings["mean"] = mean
     if input_file is not None and not is_folder:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from transduce.errors import DataError
+from transduce.translate.words import has_edge
 
 __all__ = ["DEFAULT_KINDS", "Difference", "Kind", "Protection", "Span", "compare", "find_spans"]
 
@@ -62,6 +63,8 @@ class Span(NamedTuple):
     text: str
     kind: str
     """A `Kind`, or `own` for a pattern of the user's."""
+    apart: bool
+    """It touches no letter or digit in the source, so that it must not in the translation either."""
 
 
 class Difference(NamedTuple):
@@ -121,7 +124,8 @@ def find_spans(text: str, protection: Protection | None = None) -> tuple[Span, .
             if kind == "url":
                 end = start + len(_without_trailing(match.group()))
             if end > start:
-                found.append((start, -end, rank, Span(start, end, text[start:end], kind)))
+                apart = has_edge(text[max(0, start - 1) : start], "a") and has_edge("a", text[end : end + 1])
+                found.append((start, -end, rank, Span(start, end, text[start:end], kind, apart)))
     spans: list[Span] = []
     for start, _, _, span in sorted(found, key=lambda item: item[:3]):
         if not spans or start >= spans[-1].end:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from transduce.search.phrases import Phrase
 from transduce.translate.glossary import Glossary
 from transduce.translate.protect import Difference, Protection, Span, compare, find_spans
-from transduce.translate.spelling import Speller
+from transduce.translate.spelling import Edges, Speller
 from transduce.translate.words import occurrences, plain
 
 __all__ = ["Needs", "Requirements"]
@@ -34,7 +35,7 @@ class Needs:
         if not self.terms:
             return ()
         text = plain(translation)
-        needed = _with_parts((term, count, True) for term, count in self.terms.items())
+        needed = _with_parts((term, count, "words") for term, count in self.terms.items())
         return tuple(
             term
             for (term, _), count in needed.items()
@@ -61,13 +62,12 @@ class Requirements:
 
     def phrases(self, needs: Needs, speller: Speller) -> list[Phrase]:
         """Return what the search must write; what the vocabulary cannot spell is left out."""
-        wanted = [(term, count, True) for term, count in needs.terms.items()]
+        wanted: list[_Wanted] = [(term, count, "words") for term, count in needs.terms.items()]
         if self._protection is not None and self._protection.force:
-            spans = Counter((span.text, span.kind == "numbers") for span in needs.spans)
-            wanted += [(text, count, whole) for (text, whole), count in spans.items() if text.strip()]
+            spans = Counter((span.text, span.apart) for span in needs.spans if span.text.strip())
+            wanted += [(text, count, "apart" if apart else "any") for (text, apart), count in spans.items()]
         found = (
-            speller.phrase(text, count, whole_words=whole)
-            for (text, whole), count in _with_parts(wanted).items()
+            speller.phrase(text, count, edges=edges) for (text, edges), count in _with_parts(wanted).items()
         )
         return [phrase for phrase in found if phrase is not None]
 
@@ -78,13 +78,17 @@ class Requirements:
         return compare(needs.spans, translation, self._protection)
 
 
-def _with_parts(wanted: Iterable[tuple[str, int, bool]]) -> Counter[tuple[str, bool]]:
-    """Return how often each (phrase, whole words) must be found, occurrences inside others counted."""
+_Wanted: TypeAlias = tuple[str, int, Edges]
+
+
+def _with_parts(wanted: Iterable[_Wanted]) -> Counter[tuple[str, Edges]]:
+    """Return how often each (phrase, edges) must be found, occurrences inside others counted."""
     own = list(wanted)
-    total: Counter[tuple[str, bool]] = Counter()
-    for text, count, whole in own:
-        total[text, whole] += count
+    total: Counter[tuple[str, Edges]] = Counter()
+    for text, count, edges in own:
+        total[text, edges] += count
         for other, times, _ in own:
             if other != text:
-                total[text, whole] += times * sum(1 for _ in occurrences(text, other, whole_words=whole))
+                inside = occurrences(text, other, whole_words=edges != "any")
+                total[text, edges] += times * sum(1 for _ in inside)
     return total

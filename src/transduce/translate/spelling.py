@@ -11,11 +11,16 @@ write. A text that holds it in another one holds it all the same, and whoever ch
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from transduce.search.phrases import Phrase, Spelling
 from transduce.text.tokenizer import Tokenizer
 from transduce.translate.words import has_edge
 
-__all__ = ["Speller"]
+__all__ = ["Edges", "Speller"]
+
+Edges: TypeAlias = Literal["words", "apart", "any"]
+"""`words`: no letter touches a letter of the phrase; `apart`: none touches the phrase; `any`: all may."""
 
 _SPACE = "\u2581"
 # First bytes of characters that end a word: no-break space and « »; quotation marks, dashes and other
@@ -41,16 +46,16 @@ class Speller:
         self._after_word = frozenset(id_ for id_, text in edges if text and has_edge("a", text[0]))
         self._before_word = frozenset(id_ for id_, text in edges if text and has_edge(text[-1], "a"))
 
-    def phrase(self, text: str, count: int = 1, *, whole_words: bool = True) -> Phrase | None:
+    def phrase(self, text: str, count: int = 1, *, edges: Edges = "words") -> Phrase | None:
         """Return the phrase for the search; None if the vocabulary cannot spell it.
 
         Args:
             text: not blank.
             count: how often it must come.
-            whole_words: not as a part of a longer word.
+            edges: what may touch it.
         """
-        begins_word = whole_words and not has_edge("a", text[0])
-        ends_word = whole_words and not has_edge(text[-1], "a")
+        begins_word = edges == "apart" or (edges == "words" and not has_edge("a", text[0]))
+        ends_word = edges == "apart" or (edges == "words" and not has_edge(text[-1], "a"))
         after = self._before_word if begins_word else None
         before = self._after_word if ends_word else None
         spelt = {

@@ -8,6 +8,7 @@ order. Axes: batch, heads, tgt_len, src_len.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -24,6 +25,7 @@ from transduce.search.dispatch import search
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.phrases import Phrase
 from transduce.search.request import Request
+from transduce.search.required import most_slots
 from transduce.search.step import State, Step
 from transduce.translate.engine import Alignment
 
@@ -97,10 +99,11 @@ class TorchEngine:
         found: dict[int, list[Hypothesis]] = {}
         bound = [i for i, phrases in enumerate(required) if phrases]
         free = [i for i, phrases in enumerate(required) if not phrases]
-        for indices, wanted in ((free, None), (bound, [required[i] for i in bound])):
+        strict = replace(config, alpha=config.required_alpha)
+        for indices, own, wanted in ((free, config, None), (bound, strict, [required[i] for i in bound])):
             results = self._search(
                 [sources[i] for i in indices],
-                config,
+                own,
                 prefixes=None if prefixes is None else [prefixes[i] for i in indices],
                 required=wanted,
             )
@@ -119,6 +122,8 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """Search in batches of similar lengths."""
         width = config.n_best if config.method == "sample" else config.beam_size
+        if required is not None:
+            width = most_slots(config.beam_size)
         found: dict[int, list[Hypothesis]] = {}
         for indices in _batches([len(source) + 1 for source in sources], self._batch_tokens // width):
             rows = [list(sources[i]) for i in indices]
