@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -149,6 +150,16 @@ def test_an_empty_output_and_a_device_may_be_written(run, files):
     assert run("--input", source, "--output", output)[0] == 0
     assert run("--input", source, "--output", "/dev/null")[0] == 0
     assert not sidecar(output.parent / "null").exists()
+
+
+def test_a_pipe_is_read_once(run, files):
+    """`--input <(zcat a.gz)`: to count its lines first would use them up."""
+    reader, writer = os.pipe()
+    os.write(writer, b"one two\nthree\n")
+    os.close(writer)
+    assert run("--input", f"/dev/fd/{reader}", "--output", files[1])[0] == 0
+    os.close(reader)
+    assert files[1].read_bytes() == b"TWO ONE\nTHREE\n"
 
 
 def test_a_whole_output_is_left_alone(run, files):

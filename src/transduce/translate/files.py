@@ -127,7 +127,8 @@ def translate_stream(
         raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
     if ensemble:
         settings["mean"] = mean
-    if input_file is not None and not is_folder:
+    pipes = [path for path in (input_file, output_file) if path and path.exists() and not path.is_file()]
+    if input_file is not None and input_file not in pipes:
         open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
     models = [model, *ensemble]
     translator = Translator.load(models if ensemble else model, mean=cast("Mean", mean))
@@ -137,7 +138,7 @@ def translate_stream(
         _translate_documents(translator, models, input_file, output_file, files, settings, console, options)
         return
     lines = LineFiles(translator, jsonl=jsonl, repair=repair, console=console, options=options)
-    if input_file is None or output_file is None or (output_file.exists() and not output_file.is_file()):
+    if input_file is None or output_file is None or pipes:
         translate_line_stream(lines, input_file, output_file, alignments)
     else:
         record, how = Record(models, settings), {"resume": files.resume, "overwrite": files.overwrite}

@@ -98,13 +98,14 @@ def translate_line_stream(
         output_file: None for stdout.
         alignments: a file for word alignments.
     """
-    total = count_lines(input_file) if input_file is not None else None
+    is_file = input_file is not None and input_file.is_file()
+    total = count_lines(input_file) if input_file is not None and is_file else None  # a pipe is read once
     with ExitStack() as stack:
         source = sys.stdin.buffer if input_file is None else stack.enter_context(open_bytes(input_file))
         target = sys.stdout.buffer if output_file is None else stack.enter_context(output_file.open("wb"))
         aligned = stack.enter_context(alignments.open("wb")) if alignments is not None else None
         name = "stdin" if input_file is None else str(input_file)
-        lines.run(source, name, target, aligned, total=total, patient=input_file is not None)
+        lines.run(source, name, target, aligned, total=total, patient=is_file)
 
 
 def translate_line_file(
