@@ -160,6 +160,9 @@ def test_a_pipe_is_read_once(run, files):
     assert run("--input", f"/dev/fd/{reader}", "--output", files[1])[0] == 0
     os.close(reader)
     assert files[1].read_bytes() == b"TWO ONE\nTHREE\n"
+    code, err = run("--output", files[1])  # from stdin
+    assert code == 2
+    assert "exists: --overwrite replaces it" in err
 
 
 def test_a_whole_output_is_left_alone(run, files):

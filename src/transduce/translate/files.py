@@ -139,7 +139,7 @@ def translate_stream(
         return
     lines = LineFiles(translator, jsonl=jsonl, repair=repair, console=console, options=options)
     if input_file is None or output_file is None or pipes:
-        translate_line_stream(lines, input_file, output_file, alignments)
+        translate_line_stream(lines, input_file, output_file, alignments, overwrite=files.overwrite)
     else:
         record, how = Record(models, settings), {"resume": files.resume, "overwrite": files.overwrite}
         translate_line_file(lines, input_file, output_file, record, alignments=alignments, **how)

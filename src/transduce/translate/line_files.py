@@ -88,7 +88,12 @@ class LineFiles:
 
 
 def translate_line_stream(
-    lines: LineFiles, input_file: Path | None, output_file: Path | None, alignments: Path | None
+    lines: LineFiles,
+    input_file: Path | None,
+    output_file: Path | None,
+    alignments: Path | None,
+    *,
+    overwrite: bool,
 ) -> None:
     """Lines to a terminal, a pipe or a device, or from one: nothing to be continued.
 
@@ -97,7 +102,14 @@ def translate_line_stream(
         input_file: None for stdin.
         output_file: None for stdout.
         alignments: a file for word alignments.
+        overwrite: replace what stands in the outputs.
+
+    Raises:
+        DataError: an output stands and may not be replaced.
     """
+    for path in (output_file, alignments):
+        if path is not None and not overwrite and path.is_file() and path.stat().st_size:
+            raise DataError(f"{path} exists: --overwrite replaces it")
     is_file = input_file is not None and input_file.is_file()
     total = count_lines(input_file) if input_file is not None and is_file else None  # a pipe is read once
     with ExitStack() as stack:
