@@ -33,10 +33,15 @@ def commands() -> list:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory, digit_run, write_pairs):
-    """What the reader has: train, valid and test files, a finished run, a recipe."""
+    """What the reader has: train, valid and test files, some documents, a finished run, a recipe."""
     directory = tmp_path_factory.mktemp("desk")
     for name, count, seed in (("train", 300, 0), ("valid", 20, 1), ("test", 20, 2)):
         write_pairs(directory / name, digit_pairs(count, seed))
+    (directory / "site" / "help").mkdir(parents=True)
+    (directory / "site" / "index.html").write_text("<h1>one two</h1><p>three <b>four</b> five</p>\n")
+    (directory / "site" / "help" / "start.md").write_text("# One two\n\nThree *four* `five`.\n")
+    (directory / "app.po").write_text('msgid "one two"\nmsgstr ""\n')
+    (directory / "film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\n<i>one</i> two\n")
     (directory / "runs").mkdir()
     shutil.copytree(digit_run, directory / "runs" / "en-de")
     shutil.copytree(digit_run, directory / "runs" / "quickstart-de")

@@ -317,12 +317,14 @@ def evaluate(
 @app.command()
 def translate(
     model: Model,
-    input_file: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="Instead of stdin.")
-    ] = None,
-    output_file: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Instead of stdout.")
-    ] = None,
+    input_file: options.InputFile = None,
+    output_file: options.OutputFile = None,
+    input_format: options.InputFormat = "auto",
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    copy_others: options.CopyOthers = False,
+    retranslate: options.Retranslate = False,
+    fuzzy: options.Fuzzy = True,
     beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
     n_best: Annotated[
         int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")
@@ -344,7 +346,7 @@ def translate(
     repair: Repair = False,
     overrides: Overrides = None,
 ) -> None:
-    """Translate lines: N lines in, N lines out, in order.
+    """Translate lines: N lines in, N lines out, in order; or documents, or a folder of them.
 
     For example:
 
@@ -352,11 +354,14 @@ def translate(
     - `transduce translate runs/en-de --input test.en --output test.de --beam-size 1`
     - `transduce translate runs/en-de --jsonl --n-best 3 < test.en > test.jsonl`
     - `transduce translate runs/en-de --glossary terms.tsv --protect usual < test.en`
+    - `transduce translate runs/en-de --input large.en --output large.de --resume`
+    - `transduce translate runs/en-de --input app.po --output app.de.po`
+    - `transduce translate runs/en-de --input site --output site-de --copy-others`
     - `transduce translate runs/en-de --sample --seed 7 --temperature 0.8 < test.en`
     """
     from transduce.progress import stderr_console
     from transduce.recipe import search_overrides
-    from transduce.translate.files import translate_stream
+    from transduce.translate.files import FileOptions, translate_stream
 
     translate_stream(
         model,
@@ -365,6 +370,10 @@ def translate(
         jsonl=jsonl,
         repair=repair,
         console=stderr_console(),
+        files=FileOptions(
+            format=input_format, resume=resume, overwrite=overwrite, copy_others=copy_others,
+            retranslate=retranslate, fuzzy=fuzzy, repair=repair,
+        ),
         alignments=alignments,
         glossary=glossary,
         ensemble=ensemble or (),
@@ -373,7 +382,7 @@ def translate(
         **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search_overrides(overrides or ()),
-    )
+    )  # fmt: skip
 
 
 @app.command()

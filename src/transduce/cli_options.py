@@ -15,11 +15,19 @@ from transduce.errors import SearchError
 
 __all__ = [
     "Alignments",
+    "CopyOthers",
     "Ensemble",
     "EnsembleMean",
+    "Fuzzy",
     "GlossaryFile",
+    "InputFile",
+    "InputFormat",
+    "OutputFile",
+    "Overwrite",
     "Protect",
     "ProtectPattern",
+    "Resume",
+    "Retranslate",
     "Sample",
     "Seed",
     "Temperature",
@@ -29,6 +37,7 @@ __all__ = [
     "sampling_settings",
 ]
 
+_FILES = "Files, documents and folders"
 _HOLD = "What a translation must hold"
 _SAMPLING = "Sampling"
 
@@ -86,6 +95,45 @@ TopP = Annotated[
     float | None,
     typer.Option(
         "--top-p", help="Only the likeliest tokens that reach this probability.", rich_help_panel=_SAMPLING
+    ),
+]
+
+InputFile = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE|DIR", help="Instead of stdin; also a folder.")
+]
+OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")]
+InputFormat = Annotated[
+    str,
+    typer.Option(
+        "--input-format",
+        metavar="FORMAT",
+        help="auto (by name), text, paragraphs, po, xliff, tmx, srt, vtt, html, markdown or docx.",
+        rich_help_panel=_FILES,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on where an interrupted translation stopped.", rich_help_panel=_FILES),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an output that exists.", rich_help_panel=_FILES)
+]
+CopyOthers = Annotated[
+    bool,
+    typer.Option("--copy-others", help="Of a folder, copy files of unknown formats.", rich_help_panel=_FILES),
+]
+Retranslate = Annotated[
+    bool,
+    typer.Option(
+        "--retranslate",
+        help="Replace translations that PO, XLIFF and TMX files hold.",
+        rich_help_panel=_FILES,
+    ),
+]
+Fuzzy = Annotated[
+    bool,
+    typer.Option(
+        "--fuzzy/--no-fuzzy", help="Mark translations as unreviewed (PO, XLIFF).", rich_help_panel=_FILES
     ),
 ]
 

@@ -37,7 +37,14 @@ def test_imports_run_downhill():
 
 
 @pytest.mark.parametrize(
-    "module", ["transduce", "transduce.recipe", "transduce.translate.translator", "transduce.cli"]
+    "module",
+    [
+        "transduce",
+        "transduce.recipe",
+        "transduce.translate.translator",
+        "transduce.translate.folders",
+        "transduce.cli",
+    ],
 )
 def test_what_serves_without_torch_does_not_import_it(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"
@@ -54,7 +61,7 @@ def test_no_pickle_anywhere():
 def test_lines_are_split_in_one_place_only():
     """`splitlines` also splits at U+2028 (TRAPS, users 27)."""
     for room in ("text", "translate", "batch"):
-        for file in (SOURCE / room).glob("*.py"):
+        for file in (SOURCE / room).rglob("*.py"):
             code = re.sub(r'r?""".*?"""', "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
             assert ".splitlines(" not in code, file
 

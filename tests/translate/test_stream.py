@@ -92,3 +92,23 @@ def test_the_reader_ends_when_nobody_listens():
 
 def test_no_lines():
     assert list(translate_lines(Echo(), [])) == []
+
+
+def test_patient_windows_depend_on_the_lines_alone():
+    def slow():
+        for i in range(25):
+            if i % 4 == 0:
+                time.sleep(0.05)  # longer than an impatient window stays open
+            yield str(i)
+
+    assert [len(window) for window in windows(slow(), 10, patient=True)] == [10, 10, 5]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 9, 10, 11, 24, 25, 26])
+def test_lines_that_are_done_are_passed_over_and_windows_stay_as_they_were(skip):
+    lines = [str(i) for i in range(25)]
+    echo, told = Echo(), []
+    out = list(translate_lines(echo, lines, window_lines=10, patient=True, skip=skip, progress=told.append))
+    assert out == [(line, f"<{line}>") for line in lines[skip:]]
+    assert echo.sizes == [10, 10, 5][skip // 10 if skip < 25 else 3 :]
+    assert told == [10, 20, 25]

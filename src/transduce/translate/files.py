@@ -1,32 +1,33 @@
-"""`transduce translate`: a stream or file of lines to a stream or file of translations.
+"""`transduce translate`: lines, documents and folders to their translations.
 
-Nothing but translations goes to stdout; what was split, cut or repaired is counted on stderr.
+Nothing but translations goes to stdout; what was split, cut or repaired is counted on stderr. An
+output file is never lost in silence: one that stands is replaced only with `overwrite`, and one that
+was interrupted goes on with `resume`, and ends byte by byte as if it had not been.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
 from transduce.errors import DataError
-from transduce.progress import track
-from transduce.text.lines import count_lines, iter_lines, open_bytes
-from transduce.translate.alignment import pharaoh
+from transduce.files import file_sha256
+from transduce.text.lines import open_bytes
+from transduce.translate.documents.registry import FORMATS, format_of
 from transduce.translate.glossary import Glossary
-from transduce.translate.stream import translate_lines
-from transduce.translate.translator import Translation, Translator
+from transduce.translate.line_files import LineFiles, translate_line_file, translate_line_stream
+from transduce.translate.resume import Record
+from transduce.translate.translator import Translator
 
 if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
 
-__all__ = ["translate_stream"]
+__all__ = ["FileOptions", "report", "translate_stream"]
 
 _TOLD = {
     "split": "were longer than the model takes at once and were translated in pieces",
@@ -37,7 +38,40 @@ _TOLD = {
     "empty": "have an empty translation",
     "glossary": "lack a term of the glossary",
     "placeholders": "lost or doubled a protected part",
+    "tags": "have tags that could only be put at the end",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How files and folders are read and written."""
+
+    format: str = "auto"
+    """One of `FORMATS`; `auto` goes by the file's name, and takes what is unknown for lines of text."""
+    resume: bool = False
+    """Go on where an interrupted translation stopped."""
+    overwrite: bool = False
+    """Replace an output that stands."""
+    copy_others: bool = False
+    """Of a folder, copy the files that are not translated."""
+    retranslate: bool = False
+    """Translate again what has a translation already (PO, XLIFF, TMX)."""
+    fuzzy: bool = True
+    """Mark translations as unreviewed (PO, XLIFF)."""
+    repair: bool = False
+    """Replace bytes that are not in the file's encoding instead of stopping."""
+
+    def __post_init__(self) -> None:
+        if self.format not in ("auto", *FORMATS):
+            raise DataError(f"unknown --input-format {self.format!r}; there are auto, {', '.join(FORMATS)}")
+        if self.resume and self.overwrite:
+            raise DataError("--resume keeps what is there and --overwrite replaces it: give one of them")
+
+    def format_of(self, path: Path | None) -> str:
+        """The format of one file."""
+        if self.format != "auto":
+            return self.format
+        return (format_of(path) if path is not None else None) or "text"
 
 
 def translate_stream(
@@ -48,21 +82,24 @@ def translate_stream(
     jsonl: bool,
     repair: bool,
     console: Console,
+    files: FileOptions | None = None,
     alignments: Path | None = None,
     glossary: Path | None = None,
     ensemble: Sequence[Path] = (),
     mean: str = "probability",
     **options: Any,
 ) -> None:
-    """Translate every line of the input, in order.
+    """Translate the input, whatever it is, in order.
 
     Args:
         model: model directory or finished run.
-        input_file: `.gz` and `.zst` are unpacked; None for stdin.
+        input_file: a file of lines (`.gz` and `.zst` are unpacked), a document, or a folder; None
+            for lines from stdin.
         output_file: None for stdout.
         jsonl: a JSON object a line instead of plain text.
         repair: replace bytes that are not UTF-8 instead of stopping.
         console: where progress and counts are shown.
+        files: how files and folders are read and written.
         alignments: a file for word alignments in Pharaoh's form, a line for each line.
         glossary: a file of lines `source TAB target`.
         ensemble: models that translate together with `model`.
@@ -70,79 +107,105 @@ def translate_stream(
         options: for `Translator.translate`: `protect`, and fields of `SearchConfig`.
 
     Raises:
-        TransduceError: the model or the input cannot be read.
+        TransduceError: the model or the input cannot be read, or the output may not be written.
+    """
+    files = files or FileOptions(repair=repair)
+    is_folder = input_file is not None and input_file.is_dir()
+    name = "folder" if is_folder else files.format_of(input_file)
+    _refuse(input_file, output_file, alignments, name, files, jsonl=jsonl)
+    settings: dict[str, Any] = {
+        "jsonl": jsonl,
+        "repair": repair,
+        "retranslate": files.retranslate,
+        "fuzzy": files.fuzzy,
+    }
+    settings |= options
+    if glossary is not None:
+        options["glossary"] = Glossary.load(glossary)
+        settings["glossary"] = file_sha256(glossary)
+    if mean != "probability" and not ensemble:
+        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
+    if ensemble:
+        settings["mean"] = mean
+    pipes = [path for path in (input_file, output_file) if path and path.exists() and not path.is_file()]
+    if input_file is not None and input_file not in pipes:
+        open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
+    models = [model, *ensemble]
+    translator = Translator.load(models if ensemble else model, mean=cast("Mean", mean))
+    translator.translate([], **options)  # settings that contradict each other are told before any line
+    if name != "text":
+        assert input_file is not None, "stdin is lines"
+        _translate_documents(translator, models, input_file, output_file, files, settings, console, options)
+        return
+    lines = LineFiles(translator, jsonl=jsonl, repair=repair, console=console, options=options)
+    if input_file is None or output_file is None or pipes:
+        translate_line_stream(lines, input_file, output_file, alignments, overwrite=files.overwrite)
+    else:
+        record, how = Record(models, settings), {"resume": files.resume, "overwrite": files.overwrite}
+        translate_line_file(lines, input_file, output_file, record, alignments=alignments, **how)
+    report(lines.flags, lines.notes, console)
+
+
+def report(flags: Counter[str], notes: Counter[str], console: Console, *, unit: str = "lines") -> None:
+    """Say what happened to how many lines or segments."""
+    for flag, count in flags.items():
+        console.print(f"{count:,} {unit} {_TOLD[flag]}", soft_wrap=True)
+    if notes["repaired"]:
+        console.print(f"{notes['repaired']:,} lines were not UTF-8 and were repaired", soft_wrap=True)
+
+
+def _translate_documents(
+    translator: Translator,
+    models: Sequence[Path],
+    input_file: Path,
+    output_file: Path | None,
+    files: FileOptions,
+    settings: dict[str, Any],
+    console: Console,
+    options: dict[str, Any],
+) -> None:
+    """A document or a folder; their libraries are only loaded here."""
+    from transduce.translate.document_files import translate_document_file
+    from transduce.translate.folders import translate_folder
+
+    if input_file.is_dir():
+        assert output_file is not None, "a folder goes into a folder"
+        record = Record(models, settings)
+        translate_folder(translator, input_file, output_file, files, record, console, **options)
+    else:
+        translate_document_file(translator, input_file, output_file, files, console, **options)
+
+
+def _refuse(
+    input_file: Path | None,
+    output_file: Path | None,
+    alignments: Path | None,
+    name: str,
+    files: FileOptions,
+    *,
+    jsonl: bool,
+) -> None:
+    """Say which files are missing, or are named twice.
+
+    Raises:
+        DataError: what is asked for cannot be done.
     """
     _refuse_same_file("--output", output_file, input_file)
     _refuse_same_file("--alignments", alignments, input_file)
     if alignments is not None and output_file is not None and alignments.resolve() == output_file.resolve():
         raise DataError(f"{alignments} is the output as well: choose another --alignments")
-    if glossary is not None:
-        options["glossary"] = Glossary.load(glossary)
-    total = count_lines(input_file) if input_file is not None else None
-    if mean != "probability" and not ensemble:
-        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
-    models = [model, *ensemble] if ensemble else model
-    translator = Translator.load(models, mean=cast("Mean", mean))
-    translator.translate([], **options)  # settings that contradict each other are told before any line
-    flags: Counter[str] = Counter()
-    notes: Counter[str] = Counter()
-    with ExitStack() as stack:
-        source, name = _input(input_file, stack)
-        target = _output(output_file, stack)
-        aligned = stack.enter_context(alignments.open("wb")) if alignments is not None else None
-        tell = stack.enter_context(track(console, "translating", "lines", total))
-        lines = iter_lines(source, name, repair=repair, notes=notes)
-        for line, translation in translate_lines(
-            translator,
-            lines,
-            progress=_flushing(target, tell),
-            alignment=jsonl or aligned is not None,
-            **options,
-        ):
-            target.write(_formatted(line, translation, jsonl=jsonl).encode() + b"\n")
-            if aligned is not None:
-                aligned.write(pharaoh(translation.word_alignment).encode() + b"\n")
-            flags.update(translation.flags)
-        target.flush()
-    _report(flags, notes, console)
+    if input_file is None and name != "text":
+        raise DataError(f"--input-format {name} reads a file: give --input FILE")
+    if files.resume and (input_file is None or output_file is None):
+        raise DataError("--resume continues a file: give --input FILE and --output FILE")
+    if name == "folder" and output_file is None:
+        raise DataError(f"{input_file} is a folder: give --output DIR, where its translations go")
+    if name != "text" and (jsonl or alignments is not None):
+        option = "--jsonl" if jsonl else "--alignments"
+        raise DataError(f"{option} writes a line for each line of a text file: not for documents and folders")
 
 
 def _refuse_same_file(option: str, file: Path | None, input_file: Path | None) -> None:
     """Writing over what is being read would destroy it."""
     if file is not None and input_file is not None and file.resolve() == input_file.resolve():
         raise DataError(f"{file} is the input as well: choose another {option}")
-
-
-def _input(file: Path | None, stack: ExitStack) -> tuple[BinaryIO, str]:
-    if file is None:
-        return sys.stdin.buffer, "stdin"
-    return stack.enter_context(open_bytes(file)), str(file)
-
-
-def _output(file: Path | None, stack: ExitStack) -> BinaryIO:
-    return sys.stdout.buffer if file is None else stack.enter_context(file.open("wb"))
-
-
-def _flushing(target: BinaryIO, tell: Callable[[int], None]) -> Callable[[int], None]:
-    """Progress that also hands on what was written: a person at a pipe waits for it."""
-
-    def progress(done: int) -> None:
-        target.flush()
-        tell(done)
-
-    return progress
-
-
-def _formatted(line: str, translation: Translation, *, jsonl: bool) -> str:
-    """One line of output, without its end."""
-    if jsonl:
-        return json.dumps({"source": line, **translation.to_dict()}, ensure_ascii=False)
-    # The model never writes a line end, but a long text is joined with what stood between its pieces.
-    return translation.text.replace("\r", " ").replace("\n", " ")
-
-
-def _report(flags: Counter[str], notes: Counter[str], console: Console) -> None:
-    for flag, count in flags.items():
-        console.print(f"{count:,} lines {_TOLD[flag]}", soft_wrap=True)
-    if notes["repaired"]:
-        console.print(f"{notes['repaired']:,} lines were not UTF-8 and were repaired", soft_wrap=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from transduce.translate.translator import Translation, Translator
@@ -26,6 +27,8 @@ def translate_lines(
     lines: Iterable[str],
     *,
     window_lines: int = WINDOW_LINES,
+    patient: bool = False,
+    skip: int = 0,
     progress: Callable[[int], None] | None = None,
     **options: object,
 ) -> Iterator[tuple[str, Translation]]:
@@ -35,6 +38,8 @@ def translate_lines(
         translator: does the work.
         lines: read in a thread of its own, at most a window ahead.
         window_lines: most lines translated together.
+        patient: wait for whole windows, so that the same lines always make the same windows.
+        skip: lines at the beginning that are done already; their windows are cut as if they were not.
         progress: told the number of lines done after each window.
         options: for `Translator.translate`.
 
@@ -42,15 +47,22 @@ def translate_lines(
         DataError, SearchError: whatever `lines` or the translator raises, after what came before it.
     """
     done = 0
-    for window in windows(lines, window_lines):
-        yield from zip(window, translator.translate(window, **options), strict=True)  # type: ignore[arg-type]
+    for window in windows(lines, window_lines, patient=patient):
+        if done + len(window) > skip:
+            # All of the window: what is translated together must not depend on where it was interrupted.
+            pairs = zip(window, translator.translate(window, **options), strict=True)  # type: ignore[arg-type]
+            yield from islice(pairs, max(0, skip - done), None)
         done += len(window)
         if progress is not None:
             progress(done)
 
 
-def windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Lists of consecutive lines: whatever has arrived, at least one line, at most `most`."""
+def windows(lines: Iterable[str], most: int, *, patient: bool = False) -> Iterator[list[str]]:
+    """Lists of consecutive lines: whatever has arrived, at least one line, at most `most`.
+
+    With `patient`, a window is closed only when it is full or the lines are over.
+    """
+    patience = None if patient else _PATIENCE
     arrived: queue.Queue[str | _End] = queue.Queue(maxsize=most)
     stop = threading.Event()
     thread = threading.Thread(target=_read, args=(lines, arrived, stop), daemon=True)
@@ -67,7 +79,7 @@ def windows(lines: Iterable[str], most: int) -> Iterator[list[str]]:
                 if len(window) >= most or size >= _WINDOW_CHARACTERS:
                     break
                 try:
-                    item = arrived.get(timeout=_PATIENCE)
+                    item = arrived.get(timeout=patience)
                 except queue.Empty:
                     break
             else:

@@ -1,0 +1,245 @@
+"""HTML pages: the text of every block, with the tags inside its sentences.
+
+Read with the standard library's `html.parser`, whose tokens have places, and written by replacing
+only the text that changed: doctype, comments, attributes, scripts and spelling stay byte by byte,
+and a page that does not keep the rules keeps its own way of breaking them.
+
+Translated: text of blocks, and the attributes `alt`, `title`, `placeholder`, `aria-label`, `content`
+of descriptions, `value` of buttons. Kept: `<script>`, `<style>`, `<pre>`, `<textarea>`, `<svg>`,
+`<math>`, whatever has `translate="no"` or the class `notranslate`, and, in place, `<code>`, `<kbd>`,
+`<samp>`, `<var>`. `<br>` ends a sentence.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from typing import Final
+
+from transduce.translate.documents.document import RangeDocument
+from transduce.translate.documents.inline import Inline, has_words, plain_text
+from transduce.translate.documents.markup import Node, Token, nest, peel, spell, to_inline
+
+__all__ = ["HtmlDocument"]
+
+_INLINE: Final = frozenset(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby s "
+    "samp small span strike strong sub sup time tt u var wbr".split()
+)
+_FIXED: Final = frozenset({"code", "kbd", "samp", "var"})
+_SKIPPED: Final = frozenset("script style pre textarea svg math template noscript iframe object xmp".split())
+_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_ATTRIBUTE: Final = re.compile(
+    r"\s(?P<name>[a-zA-Z-]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')", re.ASCII
+)
+_SPOKEN: Final = frozenset({"alt", "title", "placeholder", "aria-label"})
+_DESCRIBED: Final = re.compile(
+    r"(?:name|property)\s*=\s*[\"']?(?:og:|twitter:)?(?:description|title)[\"'\s>/]", re.IGNORECASE
+)
+_BUTTON: Final = re.compile(r"\stype\s*=\s*[\"']?(?:submit|button|reset)\b", re.IGNORECASE)
+_UNTRANSLATED: Final = re.compile(
+    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    re.IGNORECASE,
+)
+_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_XML_ENCODING: Final = re.compile(rb"\A\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
+_SPACES: Final = re.compile(r"[ \t\n\r\f]+")
+
+
+class HtmlDocument(RangeDocument):
+    """A page, or a part of one."""
+
+    def declared_encoding(self) -> str | None:
+        """What `<meta charset>` or an XML declaration says."""
+        match = _CHARSET.search(self.data[:2048]) or _XML_ENCODING.search(self.data[:200])
+        return match[1].decode("ascii", "replace").lower() if match else None
+
+    def find(self) -> None:
+        """Read the page's tokens, and cut them into segments at every tag that is no inline one."""
+        scanner = _Scanner(self.text)
+        self._tables: list[list[Node]] = []
+        self._attributes: list[int] = []  # segments that are an attribute's value
+        found: list[tuple[tuple[int, int], Inline, list[Node] | None]] = []
+        for run in scanner.runs:
+            nodes = peel(nest(run), self.text)
+            table: list[Node] = []
+            inline = to_inline(nodes, table)
+            if has_words(inline):
+                found.append(((nodes[0].start, nodes[-1].end), inline, table))
+        found += [(place, (html.unescape(self.text[slice(*place)]),), None) for place in scanner.attributes]
+        found.sort(key=lambda item: item[0])
+        for place, inline, nodes_of in found:
+            if nodes_of is None:
+                self._attributes.append(len(self.ranges))
+            self.ranges.append(place)
+            self.inlines.append(inline)
+            self._tables.append(nodes_of or [])
+
+    def spell(self, index: int, inline: Inline) -> str:
+        """Text escaped, tags as they were, but for their own translated attributes."""
+        return spell(inline, self._tables[index], lambda text: html.escape(text, quote=False), self._raw)
+
+    def render(self, translations: Sequence[Inline]) -> bytes:
+        """Attributes first: a tag inside a sentence may have some."""
+        self._spelt = [
+            (self.ranges[i], html.escape(plain_text(translations[i])))
+            for i in self._attributes
+            if translations[i] is not self.inlines[i]
+        ]
+        parts, at = [], 0
+        for index, (start, end) in enumerate(self.ranges):
+            if index not in self._attributes and translations[index] is not self.inlines[index]:
+                parts += [self._raw(at, start), self.spell(index, translations[index])]
+                at = end
+        parts.append(self._raw(at, len(self.text)))
+        return self.encode("".join(parts))
+
+    def encode(self, text: str) -> bytes:
+        """Characters that the page's encoding lacks become references."""
+        return text.encode(self.encoding, "xmlcharrefreplace")
+
+    def _raw(self, start: int, end: int) -> str:
+        """The page from one place to another, with the attributes that are translated."""
+        parts, at = [], start
+        for (a, b), value in self._spelt:
+            if start <= a and b <= end:
+                parts += [self.text[at:a], value]
+                at = b
+        parts.append(self.text[at:end])
+        return "".join(parts)
+
+
+class _Scanner(HTMLParser):
+    """Cuts a page into runs of inline tokens, and finds attributes that are read to people."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self._text = text
+        self._lines = [0]
+        self._lines += [match.end() for match in re.finditer("\n", text)]
+        self._run: list[Token] = []
+        self._inside: list[tuple[str, int, bool]] = []  # skipped elements: name, where, in place
+        self._depth = 0
+        self.runs: list[list[Token]] = []
+        self.attributes: list[tuple[int, int]] = []
+        self.feed(text)
+        self.close()
+        self._flush()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An opening tag; void elements are lone ones."""
+        raw = self.get_starttag_text() or ""
+        start = self._here()
+        if self._inside:
+            self._depth += tag == self._inside[-1][0] and tag not in _VOID
+            return
+        hidden = bool(_UNTRANSLATED.search(raw))
+        in_place = tag in _INLINE
+        if (hidden or tag in _FIXED or tag in _SKIPPED) and tag not in _VOID:
+            if not in_place:
+                self._flush()
+            self._inside.append((tag, start, in_place))
+            self._depth = 1
+            return
+        if not hidden:
+            self._read_attributes(tag, raw, start)
+        if in_place:
+            kind = "lone" if tag in _VOID else "open"
+            self._run.append(Token(start, start + len(raw), "lone" if kind == "lone" else "open", tag))
+        else:
+            self._flush()
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """`<br/>`: in HTML the slash means nothing, except in what is skipped (SVG)."""
+        if not self._inside:
+            self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        """A closing tag."""
+        start = self._here()
+        end = self._text.find(">", start) + 1 or len(self._text)
+        if self._inside:
+            name, begin, in_place = self._inside[-1]
+            self._depth -= tag == name
+            if self._depth == 0:
+                self._inside.pop()
+                if in_place:
+                    self._run.append(Token(begin, end, "fixed", name, self._said(begin, end)))
+        elif tag in _INLINE:
+            self._run.append(Token(start, end, "close", tag))
+        else:
+            self._flush()
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        self._say(len(data))
+
+    def handle_entityref(self, name: str) -> None:
+        """`&amp;`, with or without its semicolon."""
+        self._say(self._reference(len(name) + 1))
+
+    def handle_charref(self, name: str) -> None:
+        """`&#228;`."""
+        self._say(self._reference(len(name) + 2))
+
+    def handle_comment(self, data: str) -> None:
+        """A comment inside a sentence stays there."""
+        start = self._here()
+        end = self._text.find(">", start + len(data)) + 1 or len(self._text)
+        if not self._inside:
+            self._run.append(Token(start, end, "lone"))
+
+    def handle_decl(self, decl: str) -> None:
+        """A doctype."""
+        self._flush()
+
+    def handle_pi(self, data: str) -> None:
+        """A processing instruction, such as PHP's: what it makes is not known, so a sentence ends."""
+        self._flush()
+
+    def unknown_decl(self, data: str) -> None:
+        """`<![CDATA[…]]>`: as a comment."""
+        self._flush()
+
+    def _here(self) -> int:
+        line, column = self.getpos()
+        return self._lines[min(line, len(self._lines)) - 1] + column
+
+    def _reference(self, length: int) -> int:
+        """The length of a character reference in the text, its semicolon included."""
+        return length + (self._text[self._here() + length : self._here() + length + 1] == ";")
+
+    def _say(self, length: int) -> None:
+        """Text, put together with text that ends where it begins."""
+        if self._inside:
+            return
+        start = self._here()
+        if self._run and self._run[-1].kind == "text" and self._run[-1].end == start:
+            start_of_all = self._run.pop().start
+        else:
+            start_of_all = start
+        end = start + length
+        shown = _SPACES.sub(" ", html.unescape(self._text[start_of_all:end]))
+        self._run.append(Token(start_of_all, end, "text", "", shown))
+
+    def _said(self, start: int, end: int) -> str:
+        """The text of an element that is kept."""
+        return _SPACES.sub(" ", html.unescape(re.sub(r"<[^>]*>", "", self._text[start:end])))
+
+    def _read_attributes(self, tag: str, raw: str, start: int) -> None:
+        """Values that are shown or read aloud."""
+        for match in _ATTRIBUTE.finditer(raw):
+            group = "double" if match["double"] is not None else "single"
+            name = match["name"].lower()
+            button = tag == "input" and name == "value" and _BUTTON.search(raw)
+            described = tag == "meta" and name == "content" and _DESCRIBED.search(raw)
+            if (name in _SPOKEN or described or button) and has_words((match[group],)):
+                self.attributes.append((start + match.start(group), start + match.end(group)))
+
+    def _flush(self) -> None:
+        """A sentence ends here."""
+        if self._run:
+            self.runs.append(self._run)
+            self._run = []
