@@ -13,6 +13,7 @@ tokens can only finish, if EOS is among its own beam_size likeliest tokens; else
 
 When it ends. Sums of log-probabilities only fall. A sentence is done when no live hypothesis can
 still enter the best n_best, whatever its continuation (`best_attainable`): stopping changes nothing.
+With a finite `patience` it is also done when that many times beam_size have finished.
 
 Bookkeeping is in float64 on the CPU; only the logits, their normalisation and each row's top-k
 are on the device. Equal scores: the lower slot first, then the likelier token, then the lower id;
@@ -68,6 +69,7 @@ class _Beam:
     totals: Float[Tensor, "sentences slots"]  # -inf: an empty slot
     best_nodes: Int[Tensor, "sentences places"]
     best_scores: Float[Tensor, "sentences places"]  # -inf: an empty place
+    num_finished: Int[Tensor, " sentences"]
 
 
 class _Candidates(NamedTuple):
@@ -98,6 +100,7 @@ def _search(step: Step, state: State, request: Request, observer: Observer | Non
         live = _surviving(candidates, eos_id, config.beam_size)
         bound = best_attainable(live.totals[:, 0], penalty(length + 2), beam.last_penalties)
         done = bound <= beam.best_scores[:, -1]  # nothing lives on: the bound is -inf, hence done
+        done |= beam.num_finished >= config.num_endings
         if observer is not None:
             observer(_record(beam, candidates, finished, done, length, request))
         for s in done.nonzero().flatten().tolist():
@@ -128,6 +131,7 @@ def _start(request: Request, penalty: Callable[[int], float]) -> _Beam:
         totals=torch.zeros(num_sentences, 1, dtype=torch.float64),
         best_nodes=torch.full((num_sentences, places), ROOT),
         best_scores=torch.full((num_sentences, places), -math.inf, dtype=torch.float64),
+        num_finished=torch.zeros(num_sentences, dtype=torch.long),
     )
 
 
@@ -193,7 +197,12 @@ def _rank(
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     nodes = torch.cat([beam.best_nodes, nodes], dim=1).gather(1, order)
     places = beam.best_scores.shape[1]
-    return replace(beam, best_nodes=nodes[:, :places], best_scores=scores[:, :places])
+    return replace(
+        beam,
+        best_nodes=nodes[:, :places],
+        best_scores=scores[:, :places],
+        num_finished=beam.num_finished + finished.sum(dim=1),
+    )
 
 
 def _surviving(candidates: _Candidates, eos_id: int, beam_size: int) -> _Candidates:
@@ -223,6 +232,7 @@ def _extend(beam: _Beam, tree: Tree, keep: Int[Tensor, " kept"], live: _Candidat
         totals=live.totals,
         best_nodes=beam.best_nodes[keep],
         best_scores=beam.best_scores[keep],
+        num_finished=beam.num_finished[keep],
     )
 
 

@@ -47,6 +47,10 @@ class SearchConfig:
     """See `max_extra_len`; `source_len` is the sentence's own length, without padding."""
     no_repeat_ngram: int = 0
     """No n-gram of this length occurs twice in a translation; 0 allows it."""
+    patience: float = math.inf
+    """A sentence's beam also stops when `beam_size * patience` of its hypotheses have ended (Kasai et
+    al., 2022; 1 is fairseq's, CTranslate2's and most toolkits' rule). `inf`: only when nothing that
+    follows can change the result, which may take more steps."""
     temperature: float = 1.0
     """Sampling: divides the logits; below 1 is bolder, above 1 wilder."""
     top_k: int = 0
@@ -76,11 +80,23 @@ class SearchConfig:
             )
         if not 0 < self.top_p <= 1:
             raise SearchError(f"top_p is {self.top_p}, but must lie in (0, 1]: 1 keeps all tokens")
+        if not self.patience > 0:
+            raise SearchError(f"patience is {self.patience}, but must be above 0: 1 is usual, inf is safe")
+        if self.method == "beam" and self.num_endings < self.n_best:
+            raise SearchError(
+                f"patience ({self.patience}) ends the search at {self.num_endings} hypotheses, fewer than "
+                f"n_best ({self.n_best}): raise patience, or lower n_best"
+            )
         if self.method == "beam" and self.n_best > self.beam_size:
             raise SearchError(
                 f"n_best ({self.n_best}) is larger than beam_size ({self.beam_size}): "
                 "a beam returns at most beam_size hypotheses; raise beam_size"
             )
+
+    @property
+    def num_endings(self) -> float:
+        """How many hypotheses of a sentence end before its search stops for lack of `patience`."""
+        return self.patience if math.isinf(self.patience) else math.floor(self.beam_size * self.patience + 0.5)
 
     def limit(self, source_len: int) -> int:
         """Return the most tokens (EOS not counted) of a translation of `source_len` tokens."""
