@@ -96,7 +96,8 @@ class SearchConfig:
     @property
     def num_endings(self) -> float:
         """How many hypotheses of a sentence end before its search stops for lack of `patience`."""
-        return self.patience if math.isinf(self.patience) else math.floor(self.beam_size * self.patience + 0.5)
+        endings = self.beam_size * self.patience + 0.5
+        return endings if math.isinf(endings) else float(math.floor(endings))
 
     def limit(self, source_len: int) -> int:
         """Return the most tokens (EOS not counted) of a translation of `source_len` tokens."""

@@ -81,7 +81,11 @@ def needs(found: Sequence[Found], run: Run, limit: int, config: SearchConfig) ->
         return Run(limit + 1, run.endings)
     if len(found) < run.endings or (config.length_penalty == "power" and not any(h.forced for h in found)):
         return None  # nothing was left out, or what was is worse by our measure too
-    return None if _hidden_are_worse(found, longest, config) else Run(run.steps, run.endings + config.beam_size)
+    if _hidden_are_worse(found, longest, config):
+        return None
+    if run.endings == config.num_endings:
+        return Run(run.steps, 2 * run.endings + config.beam_size)
+    return _to_the_end(config, run.steps)
 
 
 def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:

@@ -134,6 +134,17 @@ class CTranslate2Engine:
                 found[sentence.index] = tuple((s, t) for t, s in enumerate(best))
         return found
 
+    def log_probs(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """For each pair the log-probabilities of the target's tokens, and of EOS after them."""
+        return self._scores(
+            [
+                ([self._source[i] for i in source], [self._target[i] for i in target])
+                for source, target in zip(sources, targets, strict=True)
+            ]
+        )
+
     def _check_sources(self, sources: Sequence[Sequence[int]], longest: int) -> None:
         for index, source in enumerate(sources):
             if len(source) >= longest:

@@ -10,17 +10,23 @@ model/
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transduce.errors import ModelError, SearchError
+from transduce.errors import ModelError, SearchError, TransduceError
 from transduce.files import file_sha256
 from transduce.search.config import SearchConfig
 
-__all__ = ["EXPORT_DIRECTORY", "Exported", "ExportedModel", "find_export"]
+if TYPE_CHECKING:
+    from transduce.text.tokenizer import Tokenizer
+
+__all__ = ["EXPORT_DIRECTORY", "Exported", "ExportedModel", "usable_export"]
+
+_log = logging.getLogger(__name__)
 
 EXPORT_DIRECTORY = "ct2"
 _FACTS = "transduce.json"
@@ -103,6 +109,20 @@ class ExportedModel:
             raise ModelError(f"the export {self.path} cannot be read ({error}): export again") from error
         return found[0], found[-1]
 
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Source and target tokenizer: of the model directory around it, or its own.
+
+        Raises:
+            ModelError: there are none.
+        """
+        from transduce.text.tokenizer import load_tokenizers
+
+        around = self.path.parent if self.path.name == EXPORT_DIRECTORY else self.path
+        try:
+            return load_tokenizers(self.path if any(self.path.glob("*.model")) else around)
+        except TransduceError as error:
+            raise ModelError(f"the export {self.path} cannot be used: {error}") from error
+
     def is_stale(self) -> bool:
         """Whether the weights beside it have changed since it was made; not if there are none."""
         weights = self.path.parent / _WEIGHTS
@@ -116,11 +136,32 @@ class ExportedModel:
         return file_sha256(weights) != self.facts.weights_sha256
 
 
-def find_export(path: Path) -> Path | None:
-    """The export of a model directory, of the run that holds one, or `path` itself; None: there is none."""
-    for candidate in (path / EXPORT_DIRECTORY, path / "model" / EXPORT_DIRECTORY, path):
-        if (candidate / _FACTS).exists():
-            return candidate
+def usable_export(path: Path, *, needed: bool) -> ExportedModel | None:
+    """The export of a model directory, of the run that holds one, or `path` itself.
+
+    Args:
+        path: where to look.
+        needed: whether to say what is wrong with it; else it is passed over, with a note.
+
+    Raises:
+        ModelError: it is needed, and missing or older than the weights; or it cannot be read.
+    """
+    places = (path / EXPORT_DIRECTORY, path / "model" / EXPORT_DIRECTORY, path)
+    found = next((place for place in places if (place / _FACTS).exists()), None)
+    if found is None:
+        if needed:
+            raise ModelError(
+                f"{path} has no export for CTranslate2: make one with `transduce export {path} --to ct2`"
+            )
+        return None
+    exported = ExportedModel(found)
+    if not exported.is_stale():
+        return exported
+    what = f"the export {found} was made from other weights than {found.parent / _WEIGHTS}"
+    remedy = f"make it again with `transduce export {found.parent} --to ct2`"
+    if needed:
+        raise ModelError(f"{what}: {remedy}")
+    _log.warning("%s and is not used: %s", what, remedy)
     return None
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rich.console import Console
 
@@ -19,7 +19,10 @@ from transduce.errors import DataError
 from transduce.progress import track
 from transduce.text.lines import count_lines, iter_lines, open_bytes
 from transduce.translate.stream import translate_lines
-from transduce.translate.translator import Translation, Translator
+from transduce.translate.translator import EngineName, Translation, Translator
+
+if TYPE_CHECKING:
+    from transduce.translate.ctranslate2_runtime import Runtime
 
 __all__ = ["translate_stream"]
 
@@ -39,6 +42,8 @@ def translate_stream(
     jsonl: bool,
     repair: bool,
     console: Console,
+    engine: EngineName = "auto",
+    runtime: Runtime | None = None,
     **search: Any,
 ) -> None:
     """Translate every line of the input, in order.
@@ -50,6 +55,8 @@ def translate_stream(
         jsonl: a JSON object a line instead of plain text.
         repair: replace bytes that are not UTF-8 instead of stopping.
         console: where progress and counts are shown.
+        engine: as `Translator.load`.
+        runtime: threads and number form of an export.
         search: fields of `SearchConfig`.
 
     Raises:
@@ -58,7 +65,7 @@ def translate_stream(
     if output_file is not None and input_file is not None and output_file.resolve() == input_file.resolve():
         raise DataError(f"{output_file} is the input as well: choose another --output")
     total = count_lines(input_file) if input_file is not None else None
-    translator = Translator.load(model)
+    translator = Translator.load(model, engine=engine, runtime=runtime)
     flags: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -67,7 +74,7 @@ def translate_stream(
         tell = stack.enter_context(track(console, "translating", "lines", total))
         lines = iter_lines(source, name, repair=repair, notes=notes)
         for line, translation in translate_lines(
-            translator, lines, progress=_flushing(target, tell), alignment=jsonl, **search
+            translator, lines, progress=_flushing(target, tell), alignment=jsonl, details=jsonl, **search
         ):
             target.write(_formatted(line, translation, jsonl=jsonl).encode() + b"\n")
             flags.update(translation.flags)

@@ -11,13 +11,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from transduce.errors import DataError, SearchError
+from transduce.errors import DataError, ModelError, SearchError
 from transduce.search.config import SearchConfig
 from transduce.text.tokenizer import Tokenizer
 from transduce.translate.engine import Alignment, Engine
-from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.quality import is_copied, is_repeated
 from transduce.translate.split import Segment, join, split_text
 
@@ -25,8 +24,12 @@ if TYPE_CHECKING:
     from transduce.model.transformer import Transformer
     from transduce.recipe import Recipe
     from transduce.search.hypothesis import Hypothesis
+    from transduce.translate.exported import ExportedModel
+    from transduce.translate.ctranslate2_runtime import Runtime
 
-__all__ = ["Translation", "Translator"]
+__all__ = ["EngineName", "Translation", "Translator"]
+
+EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +44,7 @@ class Translation:
     source_tokens: tuple[str, ...]
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]
-    """One for each of `tokens`, and one for each end symbol."""
+    """One for each of `tokens`, and one for each end symbol; empty without `details`."""
     alignment: Alignment = ()
     """(source token, target token) pairs, when asked for."""
     flags: tuple[str, ...] = ()
@@ -100,22 +103,63 @@ class Translator:
             max_len: most source tokens of one pass; longer texts are split.
             languages: source and target language, when known.
         """
-        self._engine = engine
+        self.engine = engine
         self._source, self._target = source_tokenizer, target_tokenizer
         self.config = config
         self.max_len = max_len
         self.languages = languages
 
     @classmethod
-    def load(cls, model: str | Path) -> Translator:
+    def load(
+        cls, model: str | Path, *, engine: EngineName = "auto", runtime: Runtime | None = None
+    ) -> Translator:
         """Load a model directory, or the run that holds one.
 
+        Args:
+            model: where it lies; an export (`MODEL/ct2`) will do as well.
+            engine: `ctranslate2` runs the export, `torch` the weights themselves; `auto` takes the
+                export if there is one and it was made from these weights.
+            runtime: threads and number form of the export.
+
         Raises:
-            ModelError: there is none, or it cannot be read.
+            ModelError: there is none, it cannot be read, or the export that was asked for is missing
+                or older than the weights.
         """
+        if engine not in get_args(EngineName):
+            raise ModelError(f"engine is {engine!r}, but must be one of {', '.join(get_args(EngineName))}")
+        if engine != "torch":
+            from transduce.translate.exported import usable_export
+
+            exported = usable_export(Path(model), needed=engine == "ctranslate2")
+            if exported is not None:
+                return cls.over_export(exported, runtime)
+        from transduce.translate.model_directory import ModelDirectory
+
         directory = ModelDirectory(Path(model))
         transformer = directory.load_transformer()
         return cls.over_torch(transformer, directory.recipe, *directory.tokenizers)
+
+    @classmethod
+    def over_export(cls, exported: ExportedModel, runtime: Runtime | None = None) -> Translator:
+        """A translator over a CTranslate2 export.
+
+        Args:
+            exported: where it lies.
+            runtime: threads and number form.
+
+        Raises:
+            ModelError: a file of it cannot be read.
+        """
+        from transduce.translate.ctranslate2_engine import CTranslate2Engine
+
+        facts = exported.facts
+        return cls(
+            CTranslate2Engine(exported, runtime),
+            *exported.tokenizers(),
+            exported.search_config(),
+            max_len=facts.max_len,
+            languages=(facts.source_language, facts.target_language),
+        )
 
     @classmethod
     def over_torch(
@@ -151,6 +195,7 @@ class Translator:
         *,
         alignment: bool = False,
         prefixes: Sequence[str] | None = None,
+        details: bool = True,
         **search: Any,
     ) -> list[Translation]:
         """Translate texts, each on its own; the order and the batch do not matter to the result.
@@ -159,6 +204,7 @@ class Translator:
             texts: one text, or several.
             alignment: find the source token that each target token looked at most.
             prefixes: for each text the words that its translation must begin with.
+            details: find each token's log-probability, for which an export needs a second pass.
             search: any field of `SearchConfig` for this call, such as beam_size=1 or n_best=3.
 
         Raises:
@@ -171,7 +217,7 @@ class Translator:
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
         segments = [self._segments(text) for text in texts]
         pieces = [_Piece(s.text, self._source.encode(s.text)) for parts in segments for s in parts]
-        results = iter(self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment))
+        results = iter(self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment, details))
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
@@ -195,7 +241,12 @@ class Translator:
         return split_text(text, self.max_len, lambda part: len(self._source.encode(part)))
 
     def _translate_pieces(
-        self, pieces: Sequence[_Piece], config: SearchConfig, prefixes: Sequence[str] | None, alignment: bool
+        self,
+        pieces: Sequence[_Piece],
+        config: SearchConfig,
+        prefixes: Sequence[str] | None,
+        alignment: bool,
+        details: bool,
     ) -> list[Translation]:
         """Run what is not empty through the engine."""
         busy = [i for i, piece in enumerate(pieces) if piece.ids]
@@ -203,10 +254,10 @@ class Translator:
         forced = None if prefixes is None else [self._target.encode(prefixes[i]) for i in busy]
         # Samples are drawn by content, not by place: the same sentence gives the same samples.
         keys = [zlib.crc32(" ".join(map(str, source)).encode()) for source in sources]
-        found = self._engine.search(sources, config, prefixes=forced, keys=keys)
+        found = self.engine.search(sources, config, prefixes=forced, keys=keys, details=details)
         aligned: list[Alignment] = [()] * len(busy)
         if alignment:
-            aligned = self._engine.align(sources, [hypotheses[0].ids for hypotheses in found])
+            aligned = self.engine.align(sources, [hypotheses[0].ids for hypotheses in found])
         results = [_empty()] * len(pieces)
         for i, hypotheses, pairs in zip(busy, found, aligned, strict=True):
             best, *others = [self._translation(pieces[i], hypothesis) for hypothesis in hypotheses]
@@ -221,7 +272,7 @@ class Translator:
             "repeated": is_repeated(tokens),
             "copied": is_copied(piece.text, text),
         }
-        count = max(1, len(hypothesis.token_log_probs))
+        count = max(1, len(hypothesis.ids) + hypothesis.finished)
         return Translation(
             text=text,
             score=hypothesis.score,
@@ -266,10 +317,18 @@ def _joined(source: str, parts: Sequence[Translation], segments: Sequence[Segmen
     return Translation(
         text=text,
         score=sum(part.score for part in parts) / len(parts),
-        confidence=math.exp(sum(log_probs) / max(1, len(log_probs))),
+        confidence=math.exp(_mean_log_prob(parts)),
         source_tokens=tuple(source_tokens),
         tokens=tuple(tokens),
         token_log_probs=log_probs,
         alignment=tuple(alignment),
         flags=tuple(sorted(flags)),
     )
+
+
+def _mean_log_prob(parts: Sequence[Translation]) -> float:
+    """Of all parts' tokens and end symbols, from each part's own mean."""
+    busy = [part for part in parts if part.source_tokens and part.confidence > 0]
+    counts = [len(part.tokens) + ("truncated" not in part.flags) for part in busy]
+    total = sum(count * math.log(part.confidence) for count, part in zip(counts, busy, strict=True))
+    return total / max(1, sum(counts))
