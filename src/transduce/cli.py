@@ -10,7 +10,7 @@ import contextlib
 import errno
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transduce.evaluate.scores import Scores
     from transduce.evaluate.significance import Comparison
     from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.translator import EngineName
 
 __all__ = ["app", "main"]
 
@@ -376,7 +377,7 @@ def translate(
         jsonl=jsonl,
         repair=repair,
         console=stderr_console(),
-        engine=engine,
+        engine=cast("EngineName", engine),
         runtime=_runtime(threads, compute_type),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search,
@@ -400,9 +401,7 @@ def export(
         str,
         typer.Option("--quantization", help="int8 (small), int16 or float32 (torch's own answers)."),
     ] = "int8",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Instead of MODEL/ct2.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Instead of MODEL/ct2.")] = None,
     sample: Annotated[
         Path | None,
         typer.Option("--sample", metavar="FILE", help="Sentences to compare the export on; else random ids."),

@@ -1,4 +1,4 @@
-"""The same network in CTranslate2: every configuration, its positions, what cannot be carried, the facts beside it."""
+"""The same network in CTranslate2: every configuration, its positions, what cannot be carried, its facts."""
 
 from __future__ import annotations
 
@@ -195,8 +195,9 @@ def test_exporting_and_translating_need_no_torch(model_directory, tmp_path):
         "from rich.console import Console\n"
         "from transduce.export.verb import export_model\n"
         "import transduce\n"
-        f"print(export_model(Path({str(model_directory)!r}), 'ct2', 'int8', None, None, Console(stderr=True)))\n"
-        f"print(transduce.load({str(model_directory)!r}).translate('one two')[0].text)\n"
+        f"path = {str(model_directory)!r}\n"
+        "print(export_model(Path(path), 'ct2', 'int8', None, None, Console(stderr=True)))\n"
+        f"print(transduce.load(path).translate('one two')[0].text)\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

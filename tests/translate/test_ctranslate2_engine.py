@@ -31,25 +31,27 @@ SETTINGS = [
 
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory):
-    return [both_engines(tmp_path_factory.mktemp("engines"), seed) for seed in range(3)]
+    return [both_engines(tmp_path_factory.mktemp("engines"), seed) for seed in range(2)]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_ids_are_torchs(engines, settings):
-    config = SearchConfig(**{"max_extra_len": 30, **settings})
+    config = SearchConfig(**{"max_extra_len": 12, **settings})
     verdicts = []
     for seed, (ours, theirs) in enumerate(engines):
-        sources = random_sources(40, seed)
+        sources = random_sources(16, seed)
         pairs = zip(sources, ours.search(sources, config), theirs.search(sources, config), strict=True)
         verdicts += [same_answer(a, b, config.limit(len(source))) for source, a, b in pairs]
     assert False not in verdicts
     if "max_len_ratio" not in settings:
-        assert verdicts.count(True) > 80
+        assert verdicts.count(True) >= 20
 
 
-@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"beam_size": 3, "n_best": 3, "patience": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"beam_size": 1}, {"beam_size": 3, "n_best": 3, "patience": 1.0}], ids=str
+)
 def test_scores_are_the_models_own(engines, settings):
-    config = SearchConfig(max_extra_len=30, **settings)
+    config = SearchConfig(max_extra_len=12, **settings)
     ours, theirs = engines[0]
     sources = random_sources(20)
     for a, b in zip(ours.search(sources, config), theirs.search(sources, config), strict=True):
@@ -69,7 +71,7 @@ def test_a_cut_path_is_greedys(engines):
     """At the limit greedy search cuts as ours does; a neighbour's higher limit lets nothing run on."""
     config = SearchConfig(beam_size=1, max_extra_len=0, max_len_ratio=0.5)
     ours, theirs = engines[0]
-    sources = random_sources(60)
+    sources = random_sources(24)
     for details in (True, False):
         found = theirs.search(sources, config, details=details)
         for source, (own,), (other,) in zip(sources, ours.search(sources, config), found, strict=True):
@@ -79,21 +81,26 @@ def test_a_cut_path_is_greedys(engines):
             assert other.score == pytest.approx(own.score, abs=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"beam_size": 4}, {"beam_size": 4, "patience": 1.0}], ids=str)
-def test_company_order_and_threads_do_not_matter(engines, tmp_path, settings):
-    config = SearchConfig(max_extra_len=20, **settings)
-    exported = ExportedModel(engines[1][1]._workers._path)
-    sources = random_sources(60, seed=5)
-    first = [h[0].ids for h in engines[1][1].search(sources, config)]
-    for turn, runtime in enumerate(
-        [Runtime(threads=1, batch_tokens=1), Runtime(threads=2), Runtime(threads=3, batch_tokens=40), Runtime(threads=1)]
-    ):
+@pytest.mark.parametrize(
+    "settings", [{"beam_size": 1}, {"beam_size": 4}, {"beam_size": 4, "patience": 1.0}], ids=str
+)
+def test_company_order_and_threads_do_not_matter(engines, settings):
+    config = SearchConfig(max_extra_len=12, **settings)
+    theirs = engines[1][1]
+    exported = ExportedModel(theirs._workers._path)
+    sources = random_sources(24, seed=5)
+    first = [h[0].ids for h in theirs.search(sources, config)]
+    runtimes = [Runtime(threads=1, batch_tokens=1), Runtime(threads=2), Runtime(threads=1, batch_tokens=40)]
+    for turn, runtime in enumerate(runtimes):
         order = list(range(len(sources)))
         random.Random(turn).shuffle(order)
         engine = CTranslate2Engine(exported, runtime)
         found = engine.search([sources[i] for i in order], config)
         assert [found[order.index(i)][0].ids for i in range(len(sources))] == first
-        assert [engine.search([s], config)[0][0].ids for s in sources[:5]] == first[:5]
+    assert [theirs.search([s], config)[0][0].ids for s in sources[:5]] == first[:5]
+    if config.beam_size == 1:  # two threads on one sentence
+        engine = CTranslate2Engine(exported, Runtime(threads=2))
+        assert engine.search(sources[:1], config)[0][0].ids == first[0]
 
 
 def test_a_forced_prefix_begins_every_hypothesis(engines):
@@ -101,16 +108,18 @@ def test_a_forced_prefix_begins_every_hypothesis(engines):
     sources = random_sources(20)
     prefixes = [[5, 6, 7] if i % 2 else [] for i in range(20)]
     for settings in ({"beam_size": 1}, {"beam_size": 3, "n_best": 2, "patience": 1.0}, {"beam_size": 3}):
-        config = SearchConfig(max_extra_len=30, **settings)
+        config = SearchConfig(max_extra_len=12, **settings)
         found = theirs.search(sources, config, prefixes=prefixes)
         for prefix, hypotheses in zip(prefixes, found, strict=True):
             assert all(list(h.ids[: len(prefix)]) == prefix for h in hypotheses)
         agreed = [
             same_answer(a, b, config.limit(len(source)))
-            for source, a, b in zip(sources, ours.search(sources, config, prefixes=prefixes), found, strict=True)
+            for source, a, b in zip(
+                sources, ours.search(sources, config, prefixes=prefixes), found, strict=True
+            )
         ]
         assert agreed.count(False) <= 1  # one may end right after its prefix
-        assert agreed.count(True) >= 12
+        assert agreed.count(True) >= 10
 
 
 def test_what_is_forbidden_never_appears(engines):
@@ -128,10 +137,12 @@ def test_what_is_forbidden_never_appears(engines):
 
 def test_min_len_and_repeats_are_honoured(engines):
     ours, theirs = engines[0]
-    sources = random_sources(30)
+    sources = random_sources(12)
     for beam_size in (1, 4):
-        config = SearchConfig(beam_size=beam_size, min_len=6, no_repeat_ngram=2, max_extra_len=20)
-        for (own, *_), (h, *_) in zip(ours.search(sources, config), theirs.search(sources, config), strict=True):
+        config = SearchConfig(beam_size=beam_size, min_len=6, no_repeat_ngram=2, max_extra_len=12)
+        for (own, *_), (h, *_) in zip(
+            ours.search(sources, config), theirs.search(sources, config), strict=True
+        ):
             assert len(h.ids) >= 6
             ngrams = list(zip(h.ids, h.ids[1:], strict=False))
             assert len(ngrams) == len(set(ngrams))
@@ -164,7 +175,7 @@ def test_alignment_is_torchs(engines):
 
 def test_an_empty_source_and_no_source(engines):
     ours, theirs = engines[0]
-    config = SearchConfig(beam_size=2, max_extra_len=20)
+    config = SearchConfig(beam_size=2, max_extra_len=12)
     assert theirs.search([], config) == []
     assert theirs.search([[]], config)[0][0].ids == ours.search([[]], config)[0][0].ids
 
@@ -205,5 +216,3 @@ def test_learned_positions_bound_the_length(tmp_path):
     for (own,), (h,) in zip(ours.search(sources, config), theirs.search(sources, config), strict=True):
         assert h.ids == own.ids
         assert len(h.ids) <= 13
-
-

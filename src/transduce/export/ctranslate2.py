@@ -74,7 +74,10 @@ def export_ctranslate2(
     recipe = directory.recipe
     num_positions = min(_MOST_POSITIONS, max(_LEAST_POSITIONS, 4 * recipe.batch.max_len))
     source, target = directory.tokenizers
-    with written_or(ModelError, f"the export {path} could not be written"), atomic_directory(path) as temporary:
+    with (
+        written_or(ModelError, f"the export {path} could not be written"),
+        atomic_directory(path) as temporary,
+    ):
         save_ctranslate2(
             temporary,
             recipe.model,
@@ -122,7 +125,9 @@ def save_ctranslate2(
                 "are tokenizer and weights from the same run?"
             )
         if len(set(vocabulary.pieces)) != size:
-            raise ModelError(f"the {side} vocabulary holds a piece twice, which CTranslate2 cannot tell apart")
+            raise ModelError(
+                f"the {side} vocabulary holds a piece twice, which CTranslate2 cannot tell apart"
+            )
     spec = as_specification(config, tensors, num_positions)
     spec.register_source_vocabulary(list(source.pieces))
     spec.register_target_vocabulary(list(target.pieces))

@@ -113,7 +113,12 @@ class CTranslate2Engine:
         """As `Engine.align`: the export names all heads of the layer before the last, as ours does."""
         busy = [i for i in range(len(sources)) if len(sources[i]) and len(targets[i])]
         rows = [
-            _Sentence(i, [self._source[t] for t in sources[i]], len(targets[i]), [self._target[t] for t in targets[i]])
+            _Sentence(
+                i,
+                [self._source[t] for t in sources[i]],
+                len(targets[i]),
+                [self._target[t] for t in targets[i]],
+            )
             for i in busy
         ]
         found: list[Alignment] = [()] * len(sources)
@@ -314,9 +319,7 @@ class CTranslate2Engine:
     def _with_prefix_scores(self, sentences: Sequence[_Sentence]) -> list[_Sentence]:
         """The sentences with their prefixes' log-probabilities."""
         rows = self._scores([(s.source, s.prefix) for s in sentences])
-        return [
-            replace(s, forced=sum(row[: len(s.prefix)])) for s, row in zip(sentences, rows, strict=True)
-        ]
+        return [replace(s, forced=sum(row[: len(s.prefix)])) for s, row in zip(sentences, rows, strict=True)]
 
     def _scores(self, pairs: Sequence[tuple[list[str], Sequence[str]]]) -> list[list[float]]:
         """For each pair the log-probabilities of the target's tokens and of EOS, by teacher forcing."""
@@ -324,7 +327,7 @@ class CTranslate2Engine:
             return []
         translator = self._workers.for_sentences(len(pairs))
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-        waiting = []
+        waiting: list[tuple[int, Any]] = []
         for indices in batches(lengths, self._workers.runtime.batch_tokens, translator.num_translators):
             results = translator.score_batch(
                 [pairs[i][0] for i in indices],
@@ -346,9 +349,7 @@ class CTranslate2Engine:
         """Ids and scores; with `details` the model's own, so that nothing forbidden is in them."""
         penalty = length_penalty(config.length_penalty, config.alpha)
         # The sum that came with a path that was cut counts what was cut off; that with a sample, its temperature.
-        scored = [
-            [details or not h.ended or config.method == "sample" for h in some] for some in found
-        ]
+        scored = [[details or not h.ended or config.method == "sample" for h in some] for some in found]
         pairs = [
             (s.source, h.tokens)
             for s, some, asked in zip(sentences, found, scored, strict=True)

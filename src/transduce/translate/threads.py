@@ -44,7 +44,8 @@ def _cores(cpuinfo: Path) -> dict[int, tuple[str, str]]:
         return found
     for block in blocks:
         fields = {
-            name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.split("\n"))
+            name.strip(): value.strip()
+            for name, _, value in (line.partition(":") for line in block.split("\n"))
         }
         if {"processor", "physical id", "core id"} <= fields.keys():
             found[int(fields["processor"])] = (fields["physical id"], fields["core id"])

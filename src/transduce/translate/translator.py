@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from transduce.model.transformer import Transformer
     from transduce.recipe import Recipe
     from transduce.search.hypothesis import Hypothesis
-    from transduce.translate.exported import ExportedModel
     from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.exported import ExportedModel
 
 __all__ = ["EngineName", "Translation", "Translator"]
 
@@ -217,7 +217,9 @@ class Translator:
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
         segments = [self._segments(text) for text in texts]
         pieces = [_Piece(s.text, self._source.encode(s.text)) for parts in segments for s in parts]
-        results = iter(self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment, details))
+        results = iter(
+            self._translate_pieces(pieces, config, _spread(prefixes, segments), alignment, details)
+        )
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
