@@ -348,7 +348,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Ids and scores; with `details` the model's own, so that nothing forbidden is in them."""
         penalty = length_penalty(config.length_penalty, config.alpha)
-        # The sum that came with a path that was cut counts what was cut off; that with a sample, its temperature.
+        # The sum that came with a path that was cut counts what was cut off; a sample's, its temperature.
         scored = [[details or not h.ended or config.method == "sample" for h in some] for some in found]
         pairs = [
             (s.source, h.tokens)
