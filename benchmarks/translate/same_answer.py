@@ -27,7 +27,9 @@ ROUNDING = 1e-4
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=1000)
@@ -74,7 +76,9 @@ def make(name: str, directory: ModelDirectory, batch_tokens: int, threads: int):
         import torch
 
         torch.set_num_threads(threads)
-        translator = Translator.over_torch(directory.load_transformer(), directory.recipe, *directory.tokenizers)
+        translator = Translator.over_torch(
+            directory.load_transformer(), directory.recipe, *directory.tokenizers
+        )
         engine = translator.engine
         assert isinstance(engine, TorchEngine)
         engine._batch_tokens = batch_tokens

@@ -77,7 +77,12 @@ def sample_sources(directory: ModelDirectory, sample: Path | None) -> list[list[
 
 
 def measure_parity(
-    directory: ModelDirectory, export: Path, sources: Sequence[Sequence[int]], *, of_text: bool
+    directory: ModelDirectory,
+    export: Path,
+    sources: Sequence[Sequence[int]],
+    *,
+    of_text: bool,
+    with_shortlist: bool = True,
 ) -> Parity:
     """Run both.
 
@@ -86,6 +91,7 @@ def measure_parity(
         export: its export.
         sources: at least one sentence.
         of_text: whether they are text.
+        with_shortlist: use the export's shortlist, if it has one.
 
     Raises:
         ModelError: torch is not installed, or either cannot be run.
@@ -97,7 +103,7 @@ def measure_parity(
 
     model, tokenizer = directory.load_transformer(), directory.tokenizers[1]
     torch_engine = Translator.over_torch(model, directory.recipe, *directory.tokenizers).engine
-    engine = CTranslate2Engine(ExportedModel(export))
+    engine = CTranslate2Engine(ExportedModel(export), shortlist=with_shortlist)
     config = directory.recipe.search
     ours = [found[0] for found in torch_engine.search(sources, config)]
     theirs = [found[0] for found in engine.search(sources, config, details=False)]

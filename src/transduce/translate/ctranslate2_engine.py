@@ -52,17 +52,22 @@ class _Sentence:
 class CTranslate2Engine:
     """Runs an exported model on the CPU."""
 
-    def __init__(self, exported: ExportedModel, runtime: Runtime | None = None) -> None:
+    def __init__(
+        self, exported: ExportedModel, runtime: Runtime | None = None, *, shortlist: bool = True
+    ) -> None:
         """Wrap an export; the weights are loaded by the first call.
 
         Args:
             exported: where it lies, and its facts.
             runtime: threads and number form.
+            shortlist: use the target-vocabulary shortlist, if it has one. Which words are allowed then
+                depends on the whole batch, as CTranslate2 joins the sentences' lists.
 
         Raises:
             ModelError: its vocabularies cannot be read.
         """
         self._facts = exported.facts
+        self._shortlist = shortlist and exported.facts.shortlist
         self._workers = Workers(exported.path, runtime or Runtime())
         self._source, self._target = exported.vocabularies()
         self._ids = {token: i for i, token in enumerate(self._target)}
@@ -180,7 +185,7 @@ class CTranslate2Engine:
                 [s.source for s in batch],
                 max_batch_size=0,
                 max_input_length=0,
-                use_vmap=self._facts.shortlist,
+                use_vmap=self._shortlist and not batch[0].prefix,  # a prefix may hold any token
                 asynchronous=True,
                 **options(batch),
             )

@@ -1,7 +1,7 @@
 """CTranslate2's translator, its threads and its batches.
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
-for anybody. A lone sentence: one worker with all threads. The weights are in memory once for each of
+for anybody. A lone sentence: one worker with all threads that are idle. The weights are in memory once for each of
 the two kinds that was needed.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from transduce.errors import ModelError
-from transduce.translate.threads import available_threads
+from transduce.translate.threads import available_threads, idle_threads
 
 __all__ = ["ComputeType", "Runtime", "Workers", "batches"]
 
@@ -60,6 +60,9 @@ class Workers:
         """
         self._path, self.runtime = path, runtime
         self.threads = runtime.threads or available_threads()
+        # Threads that share one sentence wait for each other at every product: where other work takes
+        # their turns, that is slower than one alone, by orders of magnitude.
+        self._together = runtime.threads or idle_threads(self.threads)
         self._loaded: dict[str, Any] = {}
 
     def for_sentences(self, count: int) -> Any:
@@ -68,9 +71,10 @@ class Workers:
         Raises:
             ModelError: CTranslate2 is not installed, or cannot load the model.
         """
-        if self.threads == 1 or count >= _LONE * self.threads:
+        many = self._together == 1 or count >= _LONE * self.threads
+        if many or ("many" in self._loaded and "lone" not in self._loaded):  # no second copy for a few
             return self._load("many", self.threads, 1)
-        return self._load("lone", 1, self.threads)
+        return self._load("lone", 1, self._together)
 
     def fresh(self, seed: int) -> Any:
         """A translator of its own, one worker, whose random numbers begin with `seed`.
@@ -79,7 +83,7 @@ class Workers:
             ModelError: as `for_sentences`.
         """
         _ctranslate2(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
-        return self._new(1, self.threads)
+        return self._new(1, self._together)
 
     def _load(self, kind: str, workers: int, threads: int) -> Any:
         if kind not in self._loaded:

@@ -9,7 +9,7 @@ import math
 import os
 from pathlib import Path
 
-__all__ = ["available_threads"]
+__all__ = ["available_threads", "idle_threads"]
 
 _CPUINFO = Path("/proc/cpuinfo")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # cgroup v2: "max 100000" or "150000 100000"
@@ -33,6 +33,15 @@ def available_threads(cpuinfo: Path = _CPUINFO, quota: Path = _QUOTA) -> int:
         return max(1, (os.cpu_count() or 2) // 2)
     cores = len({core for processor, core in _cores(cpuinfo).items() if processor in usable})
     return max(1, min(cores or len(usable), _share(quota) or len(usable)))
+
+
+def idle_threads(threads: int) -> int:
+    """Of so many threads those that other work leaves alone just now, 1 at least."""
+    try:
+        busy = os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows
+        return threads
+    return max(1, min(threads, math.floor((os.cpu_count() or threads) - busy + 0.5)))
 
 
 def _cores(cpuinfo: Path) -> dict[int, tuple[str, str]]:
