@@ -24,7 +24,7 @@ def vocabulary(size: int) -> Vocabulary:
     return Vocabulary(["<pad>", "<unk>", "<s>", "</s>", *(f"t{i}" for i in range(4, size))], UNK, 2, 3)
 
 
-def random_model(seed: int, *, vocab: int = 40, eos: float = 3.0, **changes) -> Transformer:
+def random_model(seed: int, *, vocab: int = 40, eos: float = 2.0, **changes) -> Transformer:
     """A network that is sure of itself, ends its sentences and never wants what is forbidden."""
     torch.manual_seed(seed)
     config = {

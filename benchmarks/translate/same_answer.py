@@ -1,4 +1,4 @@
-"""Does anything but the sentence decide its translation? One file in many orders, batch sizes and thread counts.
+"""Does anything but the sentence decide its translation? One file in many orders, batches and thread counts.
 
 For each engine: how many sentences got more than one translation, and between the two engines (the export
 must be float32): how many differ, and in how many of those the scores differ by more than rounding.

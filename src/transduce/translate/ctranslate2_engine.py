@@ -8,7 +8,7 @@ It gives the answers of `torch_engine.py`, in fp32, but for rounding and these c
     the limit          Ours lets any hypothesis that reaches it end, if EOS is among its own likeliest
                        tokens; CTranslate2 only if that is among the best of the whole beam.
     forced prefix      CTranslate2 does not let a sentence end right after its prefix, unless nothing
-                       else is likelier.
+                       else is likelier. That hypothesis is added here, but it cost the beam a place.
     samples            come from CTranslate2's own random numbers: the same seed and the same call give
                        the same samples, but other neighbours give others.
 
@@ -47,6 +47,8 @@ class _Sentence:
     prefix: list[str]
     forced: float = 0.0
     """The prefix's own log-probability."""
+    end: float = 0.0
+    """That of EOS right after the prefix."""
 
 
 class CTranslate2Engine:
@@ -294,7 +296,10 @@ class CTranslate2Engine:
 
         for batch, results in self._run(sentences, options):
             for sentence, result in zip(batch, results, strict=True):
-                yield sentence, self._found(sentence, result, power), run_of(batch)
+                found = self._found(sentence, result, power)
+                if sentence.prefix and config.min_len <= len(sentence.prefix) <= sentence.limit:
+                    found = _with_early_end(found, sentence)
+                yield sentence, found, run_of(batch)
 
     def _fill_up(
         self,
@@ -324,7 +329,10 @@ class CTranslate2Engine:
     def _with_prefix_scores(self, sentences: Sequence[_Sentence]) -> list[_Sentence]:
         """The sentences with their prefixes' log-probabilities."""
         rows = self._scores([(s.source, s.prefix) for s in sentences])
-        return [replace(s, forced=sum(row[: len(s.prefix)])) for s, row in zip(sentences, rows, strict=True)]
+        return [
+            replace(s, forced=reduce(add, row[:-1], 0.0), end=row[-1])
+            for s, row in zip(sentences, rows, strict=True)
+        ]
 
     def _scores(self, pairs: Sequence[tuple[list[str], Sequence[str]]]) -> list[list[float]]:
         """For each pair the log-probabilities of the target's tokens and of EOS, by teacher forcing."""
@@ -374,6 +382,12 @@ class CTranslate2Engine:
                 answer.sort(key=lambda h: (not h.finished, -h.score))
             answers.append(answer)
         return answers
+
+
+def _with_early_end(found: list[Found], sentence: _Sentence) -> list[Found]:
+    """Also the prefix alone: CTranslate2 lets it end a sentence only if nothing is likelier."""
+    own = Found(tuple(sentence.prefix), sentence.forced + sentence.end, ended=True, forced=sentence.forced)
+    return found if any(h.ended and h.tokens == own.tokens for h in found) else [*found, own]
 
 
 def _cut_to(found: Found, limit: int) -> Found:

@@ -1,8 +1,8 @@
 """CTranslate2's translator, its threads and its batches.
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
-for anybody. A lone sentence: one worker with all threads that are idle. The weights are in memory once for each of
-the two kinds that was needed.
+for anybody. A lone sentence: one worker with all threads that are idle. Weights are in memory once
+for each of the two kinds that was needed.
 """
 
 from __future__ import annotations
