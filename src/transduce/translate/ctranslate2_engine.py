@@ -18,8 +18,8 @@ It gives the answers of `torch_engine.py`, in fp32, but for rounding and these c
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -30,50 +30,14 @@ from transduce.search.hypothesis import Hypothesis
 from transduce.search.penalty import length_penalty
 from transduce.search.request import Request
 from transduce.translate.ctranslate2_beam import Found, Run, best_ended, exponent, first_run, needs
-from transduce.translate.ctranslate2_runtime import Runtime, Workers, batches
+from transduce.translate.ctranslate2_calls import Calls, Sentence
 from transduce.translate.engine import Alignment
-from transduce.translate.exported import ExportedModel
 
 __all__ = ["CTranslate2Engine"]
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    """One sentence on its way through."""
-
-    index: int
-    source: list[str]
-    limit: int
-    prefix: list[str]
-    forced: float = 0.0
-    """The prefix's own log-probability."""
-    end: float = 0.0
-    """That of EOS right after the prefix."""
-
-
-class CTranslate2Engine:
+class CTranslate2Engine(Calls):
     """Runs an exported model on the CPU."""
-
-    def __init__(
-        self, exported: ExportedModel, runtime: Runtime | None = None, *, shortlist: bool = True
-    ) -> None:
-        """Wrap an export; the weights are loaded by the first call.
-
-        Args:
-            exported: where it lies, and its facts.
-            runtime: threads and number form.
-            shortlist: use the target-vocabulary shortlist, if it has one. Which words are allowed then
-                depends on the whole batch, as CTranslate2 joins the sentences' lists.
-
-        Raises:
-            ModelError: its vocabularies cannot be read.
-        """
-        self._facts = exported.facts
-        self._shortlist = shortlist and exported.facts.shortlist
-        self._workers = Workers(exported.path, runtime or Runtime())
-        self._source, self._target = exported.vocabularies()
-        self._ids = {token: i for i, token in enumerate(self._target)}
-        self._eos = self._target[self._facts.eos_id]
 
     def search(
         self,
@@ -98,7 +62,7 @@ class CTranslate2Engine:
         request.check_vocab(len(self._target))
         self._check_sources(sources, longest)
         sentences = [
-            _Sentence(
+            Sentence(
                 index,
                 [self._source[i] for i in source],
                 request.limits[index],
@@ -113,14 +77,16 @@ class CTranslate2Engine:
         for forced in (False, True):  # a neighbour with a prefix changes how a sentence may end
             some = [s for s in sentences if bool(s.prefix) == forced]
             if some:
-                found |= method(self._with_prefix_scores(some) if forced else some, config, request.forbidden)
+                if forced:
+                    some = self._with_prefix_scores(some, config, request.forbidden)
+                found |= method(some, config, request.forbidden)
         return self._hypotheses(sentences, [found[s.index] for s in sentences], config, details)
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
         """As `Engine.align`: the export names all heads of the layer before the last, as ours does."""
         busy = [i for i in range(len(sources)) if len(sources[i]) and len(targets[i])]
         rows = [
-            _Sentence(
+            Sentence(
                 i,
                 [self._source[t] for t in sources[i]],
                 len(targets[i]),
@@ -170,62 +136,13 @@ class CTranslate2Engine:
                     f"{len(self._source) - 1}: are the tokenizer and the export from the same run?"
                 )
 
-    def _run(
-        self,
-        sentences: Sequence[_Sentence],
-        options: Callable[[Sequence[_Sentence]], dict[str, Any]],
-        translator: Any = None,
-    ) -> Iterable[tuple[list[_Sentence], list[Any]]]:
-        """Translate in batches, all of them under way at once; `options` says how, for each."""
-        translator = translator or self._workers.for_sentences(len(sentences))
-        lengths = [len(s.source) + 1 for s in sentences]
-        waiting = []
-        budget = self._workers.runtime.batch_tokens
-        for indices in batches(lengths, budget, translator.num_translators):
-            batch = [sentences[i] for i in indices]
-            results = translator.translate_batch(
-                [s.source for s in batch],
-                max_batch_size=0,
-                max_input_length=0,
-                use_vmap=self._shortlist and not batch[0].prefix,  # a prefix may hold any token
-                asynchronous=True,
-                **options(batch),
-            )
-            waiting.append((batch, results))
-        return [(batch, [result.result() for result in results]) for batch, results in waiting]
-
-    def _options(
-        self, batch: Sequence[_Sentence], config: SearchConfig, forbidden: Sequence[int]
-    ) -> dict[str, Any]:
-        """What every search asks for."""
-        options: dict[str, Any] = {
-            "min_decoding_length": config.min_len,
-            "no_repeat_ngram_size": config.no_repeat_ngram,
-            "suppress_sequences": [[self._target[i]] for i in forbidden],
-            "return_scores": True,
-            "return_end_token": True,
-        }
-        if batch[0].prefix:
-            options["target_prefix"] = [s.prefix for s in batch]
-        return options
-
-    def _found(self, sentence: _Sentence, result: Any, power: float = 0.0) -> list[Found]:
-        """The possible hypotheses of one result."""
-        found = []
-        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-            ended = bool(tokens) and tokens[-1] == self._eos
-            total = score * len(tokens) ** power + sentence.forced
-            own = tuple(tokens[:-1] if ended else tokens)
-            found.append(Found(own, total, ended, sentence.forced))
-        return [hypothesis for hypothesis in found if hypothesis.possible]
-
     def _greedy(
-        self, sentences: Sequence[_Sentence], config: SearchConfig, forbidden: Sequence[int], **how: Any
+        self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int], **how: Any
     ) -> dict[int, list[Found]]:
         """One path each, cut at the sentence's own limit; also what samples are drawn by."""
         translator = how.pop("translator", None)
 
-        def options(batch: Sequence[_Sentence]) -> dict[str, Any]:
+        def options(batch: Sequence[Sentence]) -> dict[str, Any]:
             return {
                 **self._options(batch, config, forbidden),
                 "beam_size": 1,
@@ -241,7 +158,7 @@ class CTranslate2Engine:
         }
 
     def _sample(
-        self, sentences: Sequence[_Sentence], config: SearchConfig, forbidden: Sequence[int]
+        self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]
     ) -> dict[int, list[Found]]:
         return self._greedy(
             sentences,
@@ -255,12 +172,12 @@ class CTranslate2Engine:
         )
 
     def _beam(
-        self, sentences: Sequence[_Sentence], config: SearchConfig, forbidden: Sequence[int]
+        self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]
     ) -> dict[int, list[Found]]:
         """Run after run, each for the sentences whose answer is not sure yet."""
         best: dict[int, list[Found]] = {}
-        short: list[_Sentence] = []  # too few of their hypotheses ended
-        open_runs: dict[Run | None, list[_Sentence]] = {None: list(sentences)}
+        short: list[Sentence] = []  # too few of their hypotheses ended
+        open_runs: dict[Run | None, list[Sentence]] = {None: list(sentences)}
         while open_runs:
             run, some = open_runs.popitem()
             for sentence, found, made in self._beam_run(some, run, config, forbidden):
@@ -275,15 +192,15 @@ class CTranslate2Engine:
         return best
 
     def _beam_run(
-        self, sentences: Sequence[_Sentence], run: Run | None, config: SearchConfig, forbidden: Sequence[int]
-    ) -> Iterable[tuple[_Sentence, list[Found], Run]]:
+        self, sentences: Sequence[Sentence], run: Run | None, config: SearchConfig, forbidden: Sequence[int]
+    ) -> Iterable[tuple[Sentence, list[Found], Run]]:
         """One run; without `run`, each batch gets what suits it."""
         power = exponent(config)
 
-        def run_of(batch: Sequence[_Sentence]) -> Run:
+        def run_of(batch: Sequence[Sentence]) -> Run:
             return run or first_run(config, [len(s.source) for s in batch], [s.limit for s in batch])
 
-        def options(batch: Sequence[_Sentence]) -> dict[str, Any]:
+        def options(batch: Sequence[Sentence]) -> dict[str, Any]:
             own = run_of(batch)
             return {
                 **self._options(batch, config, forbidden),
@@ -297,20 +214,18 @@ class CTranslate2Engine:
         for batch, results in self._run(sentences, options):
             for sentence, result in zip(batch, results, strict=True):
                 found = self._found(sentence, result, power)
-                if sentence.prefix and config.min_len <= len(sentence.prefix) <= sentence.limit:
-                    found = _with_early_end(found, sentence)
-                yield sentence, found, run_of(batch)
+                yield sentence, _with_early_end(found, sentence), run_of(batch)
 
     def _fill_up(
         self,
         best: dict[int, list[Found]],
-        sentences: Sequence[_Sentence],
+        sentences: Sequence[Sentence],
         config: SearchConfig,
         forbidden: Sequence[int],
     ) -> None:
         """Put what was alive at the limit behind what ended; CTranslate2 shows that at its last step."""
         endless = replace(config, patience=float("inf"))
-        by_limit: dict[int, list[_Sentence]] = {}
+        by_limit: dict[int, list[Sentence]] = {}
         for sentence in sentences:
             by_limit.setdefault(sentence.limit, []).append(sentence)
         for limit, some in by_limit.items():
@@ -326,35 +241,9 @@ class CTranslate2Engine:
                 cut.sort(key=lambda h: -h.total)
                 best[sentence.index] = (own + cut)[: config.n_best]
 
-    def _with_prefix_scores(self, sentences: Sequence[_Sentence]) -> list[_Sentence]:
-        """The sentences with their prefixes' log-probabilities."""
-        rows = self._scores([(s.source, s.prefix) for s in sentences])
-        return [
-            replace(s, forced=reduce(add, row[:-1], 0.0), end=row[-1])
-            for s, row in zip(sentences, rows, strict=True)
-        ]
-
-    def _scores(self, pairs: Sequence[tuple[list[str], Sequence[str]]]) -> list[list[float]]:
-        """For each pair the log-probabilities of the target's tokens and of EOS, by teacher forcing."""
-        if not pairs:
-            return []
-        translator = self._workers.for_sentences(len(pairs))
-        lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-        waiting: list[tuple[int, Any]] = []
-        for indices in batches(lengths, self._workers.runtime.batch_tokens, translator.num_translators):
-            results = translator.score_batch(
-                [pairs[i][0] for i in indices],
-                [list(pairs[i][1]) for i in indices],
-                max_input_length=0,
-                asynchronous=True,
-            )
-            waiting += zip(indices, results, strict=True)
-        found = {i: list(result.result().log_probs) for i, result in waiting}
-        return [found[i] for i in range(len(pairs))]
-
     def _hypotheses(
         self,
-        sentences: Sequence[_Sentence],
+        sentences: Sequence[Sentence],
         found: Sequence[Sequence[Found]],
         config: SearchConfig,
         details: bool,
@@ -384,8 +273,10 @@ class CTranslate2Engine:
         return answers
 
 
-def _with_early_end(found: list[Found], sentence: _Sentence) -> list[Found]:
+def _with_early_end(found: list[Found], sentence: Sentence) -> list[Found]:
     """Also the prefix alone: CTranslate2 lets it end a sentence only if nothing is likelier."""
+    if sentence.end is None:
+        return found
     own = Found(tuple(sentence.prefix), sentence.forced + sentence.end, ended=True, forced=sentence.forced)
     return found if any(h.ended and h.tokens == own.tokens for h in found) else [*found, own]
 
