@@ -9,6 +9,7 @@ It gives the answers of `torch_engine.py`, in fp32, but for rounding and these c
                        tokens; CTranslate2 only if that is among the best of the whole beam.
     forced prefix      CTranslate2 does not let a sentence end right after its prefix, unless nothing
                        else is likelier. That hypothesis is added here, but it cost the beam a place.
+    a shortlist        is joined over the batch, so that neighbours can allow a sentence other words.
     samples            come from CTranslate2's own random numbers: the same seed and the same call give
                        the same samples, but other neighbours give others.
 
