@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 
@@ -31,11 +32,11 @@ def run(capfd, monkeypatch):
 def test_help_is_complete(run):
     code, out, _ = run("--help")
     assert code == 0
-    for verb in ("quickstart", "check", "train", "evaluate", "translate", "info", "presets"):
+    for verb in ("quickstart", "check", "train", "evaluate", "translate", "export", "info", "presets"):
         assert f" {verb} " in out
 
 
-@pytest.mark.parametrize("verb", ["quickstart", "check", "train", "evaluate", "translate"])
+@pytest.mark.parametrize("verb", ["quickstart", "check", "train", "evaluate", "translate", "export"])
 def test_every_verb_shows_an_example(run, verb):
     code, out, _ = run(verb, "--help")
     assert code == 0
@@ -66,6 +67,11 @@ def test_version(run):
         (["tranlsate"], "tranlsate"),
         (["translate"], "Missing argument"),
         (["translate", "/nowhere"], "there is no model directory /nowhere"),
+        (["translate", "/nowhere", "--engine", "ct2"], "must be one of auto, torch, ctranslate2"),
+        (["translate", "/nowhere", "--engine", "ctranslate2"], "has no export for CTranslate2"),
+        (["translate", "/nowhere", "--compute-type", "int4"], "compute_type is 'int4'"),
+        (["export", "/nowhere"], "there is no model directory /nowhere"),
+        (["export", "/nowhere", "--to", "gguf"], "no format 'gguf'"),
         (["info", "/nowhere"], "there is no model directory /nowhere"),
         (["check", "--source", "/nowhere.en", "--target", "/nowhere.de"], "/nowhere.en"),
         (["check", "--source", "/nowhere.en", "--trget", "x"], "--trget"),
@@ -262,3 +268,21 @@ def test_a_stopped_training_leaves_with_the_shells_code_for_it(run, monkeypatch,
     found, _, err = run("train", "--source", "a", "--target", "b", "--out", tmp_path / "run")
     assert found == code
     assert ("run the same command" in err) == (not finished)
+
+
+def test_an_export_translates_until_the_weights_change(run, digit_run, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(digit_run / "model", model)
+    sources = "".join(source + "\n" for source, _ in digit_pairs(12, seed=8)).encode()
+    with_torch = run("translate", model, stdin=sources)[1]
+    code, out, _ = run("export", model, "--to", "ct2", "--quantization", "float32")
+    assert code == 0
+    assert "same ids: 100 of 100" in out
+    assert run("translate", model, "--engine", "ctranslate2", stdin=sources)[1] == with_torch
+    assert run("translate", model, "--threads", 1, "--jsonl", stdin=b"one two\n")[0] == 0
+    assert "## CTranslate2 export" in run("info", model)[1]
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes() + b" ")
+    code, _, err = run("translate", model, "--engine", "ctranslate2", stdin=sources)
+    assert code == 2
+    assert "was made from other weights" in err

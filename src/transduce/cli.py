@@ -10,7 +10,7 @@ import contextlib
 import errno
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -22,6 +22,8 @@ from transduce.files import what_to_do
 if TYPE_CHECKING:
     from transduce.evaluate.scores import Scores
     from transduce.evaluate.significance import Comparison
+    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.translator import EngineName
 
 __all__ = ["app", "main"]
 
@@ -59,6 +61,18 @@ Memory = Annotated[
 ]
 AllowChanges = Annotated[
     bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
+]
+
+Engine = Annotated[
+    str,
+    typer.Option("--engine", help="`ctranslate2` (needs an export), `torch`, or `auto`: the export if any."),
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", help="Threads for an export; by default all physical cores.")
+]
+ComputeType = Annotated[
+    str | None,
+    typer.Option("--compute-type", help="Number form for an export: float32, int8; default: its own."),
 ]
 
 
@@ -277,6 +291,9 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Keep MODEL's translations.")
     ] = None,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    compute_type: ComputeType = None,
     overrides: Overrides = None,
     json_output: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
 ) -> None:
@@ -304,6 +321,7 @@ def evaluate(
     results: list[Scores] | list[Comparison]
     if model is not None and source is not None:
         how |= {"output": output, "overrides": overrides or (), "console": stderr_console()}
+        how |= {"engine": engine, "runtime": _runtime(threads, compute_type)}
         results = [scoring.score_model(model, source, reference, **how)]
     elif len(files) == 1:
         results = [scoring.score_file(files[0], reference, target_language=target_language, **how)]
@@ -344,6 +362,9 @@ def translate(
     top_k: options.TopK = None,
     top_p: options.TopP = None,
     repair: Repair = False,
+    engine: Engine = "auto",
+    threads: Threads = None,
+    compute_type: ComputeType = None,
     overrides: Overrides = None,
 ) -> None:
     """Translate lines: N lines in, N lines out, in order; or documents, or a folder of them.
@@ -360,8 +381,13 @@ def translate(
     - `transduce translate runs/en-de --sample --seed 7 --temperature 0.8 < test.en`
     """
     from transduce.progress import stderr_console
-    from transduce.recipe import search_overrides
     from transduce.translate.files import FileOptions, translate_stream
+
+    search: dict[str, Any] = {}
+    if overrides:  # reading recipes loads pydantic: an export starts without it
+        from transduce.recipe import search_overrides
+
+        search = search_overrides(overrides)
 
     translate_stream(
         model,
@@ -378,11 +404,60 @@ def translate(
         glossary=glossary,
         ensemble=ensemble or (),
         mean=ensemble_mean,
+        engine=cast("EngineName", engine),
+        runtime=_runtime(threads, compute_type),
         **options.protection_settings(protect, protect_pattern or ()),
         **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
-        **search_overrides(overrides or ()),
+        **search,
     )  # fmt: skip
+
+
+def _runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
+    """What was asked for, or None."""
+    if threads is None and compute_type is None:
+        return None
+    from transduce.translate.ctranslate2_runtime import Runtime
+
+    return Runtime(threads=threads or 0, compute_type=compute_type or "default")  # type: ignore[arg-type]
+
+
+@app.command()
+def export(
+    model: Model,
+    to: Annotated[str, typer.Option("--to", help="Whose format: ct2 (CTranslate2).")] = "ct2",
+    quantization: Annotated[
+        str,
+        typer.Option("--quantization", help="int8 (small), int16 or float32 (torch's own answers)."),
+    ] = "int8",
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Instead of MODEL/ct2.")] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option("--sample", metavar="FILE", help="Sentences to compare the export on; else random ids."),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="FILE", help="With --target: learn a shortlist from this text."),
+    ] = None,
+    target: Target = None,
+) -> None:
+    """Write a model in a format that other programs run; `ct2` is fast and needs no torch.
+
+    How well it agrees with the model is measured where torch is installed, told, and kept in the card.
+    With --source and --target (the training text) only such target pieces are computed as the source's
+    pieces became there: faster with a large vocabulary, and now and then another word.
+
+    For example:
+
+    - `transduce export runs/en-de --to ct2`
+    - `transduce export runs/en-de --to ct2 --quantization float32 --sample test.en`
+    - `transduce export runs/en-de --to ct2 --source train.en --target train.de --sample test.en`
+    """
+    from transduce.export.verb import export_model
+    from transduce.progress import stderr_console
+
+    text = None if source is None else (source, target)
+    typer.echo(export_model(model, to, quantization, out, sample, stderr_console(), shortlist=text))
 
 
 @app.command()

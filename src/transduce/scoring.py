@@ -18,7 +18,8 @@ from transduce.files import write_atomic
 from transduce.progress import track
 from transduce.recipe import search_overrides
 from transduce.text.lines import read_lines
-from transduce.translate.translator import Translator
+from transduce.translate.ctranslate2_runtime import Runtime
+from transduce.translate.translator import EngineName, Translator
 
 __all__ = ["compare_files", "score_file", "score_model", "translate_all"]
 
@@ -34,6 +35,8 @@ def score_model(
     lowercase: bool = False,
     output: Path | None = None,
     overrides: Sequence[str] = (),
+    engine: EngineName = "auto",
+    runtime: Runtime | None = None,
     console: Console,
 ) -> Scores:
     """Translate a test set and score it.
@@ -46,6 +49,8 @@ def score_model(
         lowercase: ignore case in BLEU.
         output: where the translations are kept.
         overrides: `search.field=value`.
+        engine: as `Translator.load`.
+        runtime: threads and number form of an export.
         console: where progress is shown.
 
     Raises:
@@ -53,7 +58,7 @@ def score_model(
     """
     sources = list(read_lines(source))
     columns = _references(references, source, len(sources))
-    translator = Translator.load(model)
+    translator = Translator.load(model, engine=engine, runtime=runtime)
     texts = translate_all(translator, sources, console, **search_overrides(overrides))
     if output is not None:
         write_atomic(output, "".join(f"{text}\n" for text in texts))
@@ -133,7 +138,7 @@ def translate_all(
     texts: list[str] = []
     with track(console, "translating", "sentences", len(sources)) as tell:
         for start in range(0, len(sources), _SENTENCES):
-            part = translator.translate(sources[start : start + _SENTENCES], **search)
+            part = translator.translate(sources[start : start + _SENTENCES], details=False, **search)
             texts += [translation.text for translation in part]
             tell(len(texts))
     return texts

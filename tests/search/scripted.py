@@ -148,7 +148,7 @@ def all_sequences(script, sentence, config, suppress=()) -> list[Hypothesis]:
 
 
 def reference_beam(script, sentence, config, suppress=()) -> list[Hypothesis]:
-    """Beam search for one sentence, as plainly as possible: no exact early exit, no tensors."""
+    """Beam search for one sentence, as plainly as possible: no safe exit, no tensors."""
     size = config.beam_size
     live, finished, cut = [((), (), 0.0)], [], []
     for length in range(sentence.limit + 1):
@@ -171,12 +171,10 @@ def reference_beam(script, sentence, config, suppress=()) -> list[Hypothesis]:
                 ended.add(slot)
             elif id_ != EOS and len(following) < size:
                 following.append(((*ids, id_), (*log_probs, value), total))
+        if len(finished) >= size * config.patience - 0.5:  # rounded, a half upwards
+            break
         if not following:
             cut = [h for slot, h in enumerate(live) if slot not in ended]
-            break
-        first_ends = candidates[0][2] == EOS
-        enough = {"exact": False, "first": first_ends, "beam": len(finished) >= size}[config.early_exit]
-        if enough and len(finished) >= config.n_best:
             break
         live = following
     finished.sort(key=lambda h: -h.score)

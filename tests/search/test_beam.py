@@ -43,6 +43,7 @@ def cases(draw):
         "alpha": alpha,
         "min_len": draw(st.integers(0, min(limits))),
         "no_repeat_ngram": draw(st.integers(0, 2)),
+        "patience": draw(st.sampled_from([INF, INF, 1.0, 1.3, 2.0])),
     }
     script = Script(
         vocab,

@@ -120,7 +120,7 @@ def test_a_narrow_beam_holds_them_too_and_neighbours_change_nothing(data, random
     vocab = data.draw(st.integers(5, 30))
     config = SearchConfig(
         beam_size=data.draw(st.integers(1, 4)),
-        early_exit=data.draw(st.sampled_from(["exact", "beam", "first"])),
+        patience=data.draw(st.sampled_from([math.inf, 1.0])),
     )
     wanted = [made(data.draw(phrases(vocab, longest=4))) for _ in range(3)]
     # After each phrase one token that belongs to none: so much room is enough for every condition.

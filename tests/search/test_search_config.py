@@ -44,11 +44,20 @@ def test_limit_follows_the_sentences_own_length(ratio, extra, source_len, limit)
         ({"temperature": math.inf}, "temperature is inf"),
         ({"top_p": 0.0}, "top_p is 0"),
         ({"top_p": 1.1}, "top_p is 1.1"),
+        ({"patience": 0.0}, "patience is 0.0, but must be above 0"),
+        ({"patience": 0.5, "n_best": 3}, r"ends the search at 2 hypotheses, fewer than n_best \(3\)"),
     ],
 )
 def test_what_does_not_fit_is_named(fields, message):
     with pytest.raises(SearchError, match=message):
         SearchConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    ("patience", "endings"), [(1.0, 4), (0.5, 2), (1.13, 5), (1.12, 4), (math.inf, math.inf)]
+)
+def test_patience_counts_in_beams(patience, endings):
+    assert SearchConfig(patience=patience).num_endings == endings
 
 
 def test_samples_may_outnumber_the_beam():
@@ -71,7 +80,6 @@ def without_type_checks():
     [
         ({"method": "bean"}, "method is 'bean', but must be one of beam, sample"),
         ({"length_penalty": "avg"}, "'avg', but must be one of gnmt, power"),
-        ({"early_exit": "never"}, "early_exit is 'never', but must be one of exact, beam, first"),
     ],
 )
 def test_a_misspelt_choice_is_answered_with_the_choices(fields, message):

@@ -13,7 +13,7 @@ tokens can only finish, if EOS is among its own beam_size likeliest tokens; else
 
 When it ends. Sums of log-probabilities only fall. A sentence is done when no live hypothesis can
 still enter the best n_best, whatever its continuation (`best_attainable`): stopping changes nothing.
-`config.early_exit` offers two earlier ends, which do.
+With a finite `patience` it is also done when that many times beam_size have finished.
 
 Bookkeeping is in float64 on the CPU; only the logits, their normalisation and each row's top-k
 are on the device. Equal scores: the lower slot first, then the likelier token, then the lower id;
@@ -31,7 +31,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from transduce.search.config import SearchConfig
 from transduce.search.constraints import Constraints
 from transduce.search.greedy import greedy_search
 from transduce.search.hypothesis import Hypothesis
@@ -101,8 +100,7 @@ def _search(step: Step, state: State, request: Request, observer: Observer | Non
         live = _surviving(candidates, eos_id, config.beam_size)
         bound = best_attainable(live.totals[:, 0], penalty(length + 2), beam.last_penalties)
         done = bound <= beam.best_scores[:, -1]  # nothing lives on: the bound is -inf, hence done
-        if config.early_exit != "exact":
-            done |= _enough(beam, finished, config)
+        done |= beam.num_finished >= config.num_endings
         if observer is not None:
             observer(_record(beam, candidates, finished, done, length, request))
         for s in done.nonzero().flatten().tolist():
@@ -205,14 +203,6 @@ def _rank(
         best_scores=scores[:, :places],
         num_finished=beam.num_finished + finished.sum(dim=1),
     )
-
-
-def _enough(
-    beam: _Beam, finished: Bool[Tensor, "sentences candidates"], config: SearchConfig
-) -> Bool[Tensor, " sentences"]:
-    """Which sentences end because enough has finished, though something better might come."""
-    ended = finished[:, 0] if config.early_exit == "first" else beam.num_finished >= config.beam_size
-    return ended & (beam.best_scores[:, -1] > -math.inf)
 
 
 def _surviving(candidates: _Candidates, eos_id: int, beam_size: int) -> _Candidates:

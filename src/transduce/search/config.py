@@ -12,11 +12,10 @@ from typing import Literal, TypeAlias, get_args
 
 from transduce.errors import SearchError
 
-__all__ = ["EarlyExit", "LengthPenalty", "Method", "SearchConfig"]
+__all__ = ["LengthPenalty", "Method", "SearchConfig"]
 
 LengthPenalty: TypeAlias = Literal["gnmt", "power"]
 Method: TypeAlias = Literal["beam", "sample"]
-EarlyExit: TypeAlias = Literal["exact", "beam", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +48,12 @@ class SearchConfig:
     """A translation has at most `int(max_len_ratio * source_len) + max_extra_len` tokens."""
     max_len_ratio: float = 1.0
     """See `max_extra_len`; `source_len` is the sentence's own length, without padding."""
-    early_exit: EarlyExit = "exact"
-    """When a beam stops. `exact`: when nothing that is alive can still enter the best n_best, so that
-    stopping changes nothing (what Hugging Face's `early_stopping="never"` is for). `beam`: when
-    `beam_size` hypotheses have finished, as fairseq, Hugging Face's `early_stopping=True`, and CTranslate2
-    with a length penalty. `first`: when n_best have finished and the step's best candidate is among
-    them, as CTranslate2 without one. The last two take fewer steps and may miss the best: a longer one
-    that the length penalty would raise."""
     no_repeat_ngram: int = 0
     """No n-gram of this length occurs twice in a translation; 0 allows it."""
+    patience: float = math.inf
+    """A sentence's beam also stops when `beam_size * patience` of its hypotheses have ended (Kasai et
+    al., 2022; 1 is fairseq's, CTranslate2's and most toolkits' rule). `inf`: only when nothing that
+    follows can change the result, which may take more steps."""
     temperature: float = 1.0
     """Sampling: divides the logits; below 1 is bolder, above 1 wilder."""
     top_k: int = 0
@@ -71,7 +67,6 @@ class SearchConfig:
         """Check every field, then the fields against each other."""
         _known("method", self.method, get_args(Method))
         _known("length_penalty", self.length_penalty, get_args(LengthPenalty))
-        _known("early_exit", self.early_exit, get_args(EarlyExit))
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise SearchError(f"{name} is {getattr(self, name)}, but must be at least {least}: raise it")
@@ -91,11 +86,24 @@ class SearchConfig:
             )
         if not 0 < self.top_p <= 1:
             raise SearchError(f"top_p is {self.top_p}, but must lie in (0, 1]: 1 keeps all tokens")
+        if not self.patience > 0:
+            raise SearchError(f"patience is {self.patience}, but must be above 0: 1 is usual, inf is safe")
+        if self.method == "beam" and self.num_endings < self.n_best:
+            raise SearchError(
+                f"patience ({self.patience}) ends the search at {self.num_endings:.0f} hypotheses, fewer "
+                f"than n_best ({self.n_best}): raise patience, or lower n_best"
+            )
         if self.method == "beam" and self.n_best > self.beam_size:
             raise SearchError(
                 f"n_best ({self.n_best}) is larger than beam_size ({self.beam_size}): "
                 "a beam returns at most beam_size hypotheses; raise beam_size"
             )
+
+    @property
+    def num_endings(self) -> float:
+        """How many hypotheses of a sentence end before its search stops for lack of `patience`."""
+        endings = self.beam_size * self.patience + 0.5
+        return endings if math.isinf(endings) else float(math.floor(endings))
 
     def limit(self, source_len: int) -> int:
         """Return the most tokens (EOS not counted) of a translation of `source_len` tokens."""

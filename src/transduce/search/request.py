@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
+from typing import TYPE_CHECKING
 
 from transduce.errors import SearchError
 from transduce.search.config import SearchConfig
 from transduce.search.phrases import Phrase
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["Request"]
 

@@ -120,7 +120,7 @@ def required_search(
             candidates = _candidates(sentence, proposals[s * slots :], length, request.eos_id)
             ended = _finish(sentence, candidates, tree, penalty(length + 1), request)
             live = _survivors(candidates, sentence.slots, request.eos_id)
-            done = _is_done(sentence, live, ended, penalty(length + 2), request)
+            done = _is_done(sentence, live, penalty(length + 2), request)
             records.append((ended, [] if done else live))
             if done:
                 leaves[sentence.number] = _leaves(sentence, ended, penalty(length), request.config.n_best)
@@ -282,7 +282,6 @@ def _survivors(candidates: Sequence[_Candidate], slots: int, eos_id: int) -> lis
 def _is_done(
     sentence: _Sentence,
     live: Sequence[_Candidate],
-    ended: Sequence[_Candidate],
     next_penalty: float,
     request: Request,
 ) -> bool:
@@ -292,12 +291,8 @@ def _is_done(
     config = request.config
     if len(sentence.best) < config.n_best:
         return False
-    if config.early_exit == "beam" and sentence.num_finished >= config.beam_size:
+    if sentence.num_finished >= config.num_endings:
         return True
-    if config.early_exit == "first" and ended:
-        full = [candidate for candidate in live if candidate.bank == sentence.phrases.size]
-        if not full or ended[0].total >= full[0].total:
-            return True
     bound = live[0].total / max(sentence.last_penalty, next_penalty)
     return bound <= sentence.best[-1].score
 

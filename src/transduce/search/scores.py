@@ -11,28 +11,17 @@ equation 14). `len` counts every token whose log-probability is in the sum, henc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from transduce.errors import SearchError
-from transduce.search.config import LengthPenalty
+from transduce.search.penalty import length_penalty
 
 __all__ = ["best_attainable", "length_penalty", "log_probabilities", "top_tokens"]
 
 _BLOCK = 64  # columns per block in `top_tokens`: the fastest of 16..256 measured on one CPU thread
-
-
-def length_penalty(kind: LengthPenalty, alpha: float) -> Callable[[int], float]:
-    """Return the function of a length: ((5 + len) / 6)^alpha for `gnmt`, len^alpha for `power`.
-
-    Length 0 (nothing generated, the limit being 0) counts as 1.
-    """
-    if kind == "gnmt":
-        return lambda length: ((5 + max(length, 1)) / 6) ** alpha
-    return lambda length: float(max(length, 1)) ** alpha
 
 
 def best_attainable(

@@ -26,8 +26,12 @@ class Engine(Protocol):
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
         keys: Sequence[int] | None = None,
+        details: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Per source, the `n_best` hypotheses, best first; `keys` make samples independent of the batch."""
+        """Per source, the `n_best` hypotheses, best first; `keys` make samples independent of the batch.
+
+        Without `details` an engine may leave `token_log_probs` empty, where they cost it time.
+        """
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
         """Per pair, the source token that each target token looked at most."""

@@ -22,10 +22,11 @@ from transduce.translate.documents.registry import FORMATS, format_of
 from transduce.translate.glossary import Glossary
 from transduce.translate.line_files import LineFiles, translate_line_file, translate_line_stream
 from transduce.translate.resume import Record
-from transduce.translate.translator import Translator
+from transduce.translate.translator import EngineName, Translator
 
 if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
+    from transduce.translate.ctranslate2_runtime import Runtime
 
 __all__ = ["FileOptions", "report", "translate_stream"]
 
@@ -87,6 +88,8 @@ def translate_stream(
     glossary: Path | None = None,
     ensemble: Sequence[Path] = (),
     mean: str = "probability",
+    engine: EngineName = "auto",
+    runtime: Runtime | None = None,
     **options: Any,
 ) -> None:
     """Translate the input, whatever it is, in order.
@@ -104,6 +107,8 @@ def translate_stream(
         glossary: a file of lines `source TAB target`.
         ensemble: models that translate together with `model`.
         mean: what they are averaged by.
+        engine: as `Translator.load`; `auto` takes torch where only that can do what is asked for.
+        runtime: threads and number form.
         options: for `Translator.translate`: `protect`, and fields of `SearchConfig`.
 
     Raises:
@@ -131,7 +136,11 @@ def translate_stream(
     if input_file is not None and input_file not in pipes:
         open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
     models = [model, *ensemble]
-    translator = Translator.load(models if ensemble else model, mean=cast("Mean", mean))
+    if engine == "auto" and (glossary is not None or options.get("protect")):
+        engine = "torch"  # an export cannot be made to hold phrases
+    translator = Translator.load(
+        models if ensemble else model, mean=cast("Mean", mean), engine=engine, runtime=runtime
+    )
     translator.translate([], **options)  # settings that contradict each other are told before any line
     if name != "text":
         assert input_file is not None, "stdin is lines"

@@ -32,9 +32,9 @@ class Translation:
     source_tokens: tuple[str, ...]
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]
-    """One for each of `tokens`, and one for each end symbol."""
+    """One for each of `tokens`, and one for each end symbol; empty without `details`."""
     token_confidence: tuple[float, ...] = ()
-    """The model's probability of each of `tokens`, 0 to 1."""
+    """The model's probability of each of `tokens`, 0 to 1; empty without `details`."""
     alignment: Alignment = ()
     """(source token, target token) pairs, when asked for."""
     flags: tuple[str, ...] = ()
@@ -53,7 +53,9 @@ class Translation:
 
     @property
     def word_confidence(self) -> tuple[tuple[str, float], ...]:
-        """Each word of the text with the geometric mean of its tokens' probabilities."""
+        """Each word of the text with the geometric mean of its tokens' probabilities; needs `details`."""
+        if not self.token_confidence:
+            return ()
         return tuple(word_confidences(self.tokens, self.token_confidence))
 
     @property
@@ -125,7 +127,7 @@ def joined(
     translation = Translation(
         text=text,
         score=sum(part.score for part in parts) / len(parts),
-        confidence=math.exp(sum(log_probs) / max(1, len(log_probs))),
+        confidence=math.exp(_mean_log_prob(parts)),
         source_tokens=tuple(source_tokens),
         tokens=tuple(tokens),
         token_log_probs=log_probs,
@@ -134,3 +136,11 @@ def joined(
         flags=tuple(sorted(flags)),
     )
     return checked(translation, requirements.of(source), requirements)
+
+
+def _mean_log_prob(parts: Sequence[Translation]) -> float:
+    """Of all parts' tokens and end symbols, from each part's own mean."""
+    busy = [part for part in parts if part.source_tokens and part.confidence > 0]
+    counts = [len(part.tokens) + ("truncated" not in part.flags) for part in busy]
+    total = sum(count * math.log(part.confidence) for count, part in zip(counts, busy, strict=True))
+    return total / max(1, sum(counts))

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from transduce.errors import DataError, SearchError
+from transduce.errors import DataError, ModelError, SearchError
 from transduce.search.config import SearchConfig
 from transduce.text.tokenizer import Tokenizer
 from transduce.translate.engine import Alignment, Engine, RequiringEngine
 from transduce.translate.glossary import Glossary
-from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.n_best import search_distinct
 from transduce.translate.protect import Protection
 from transduce.translate.quality import is_copied, is_repeated, is_unlikely_length
@@ -34,8 +33,12 @@ if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
     from transduce.search.hypothesis import Hypothesis
     from transduce.search.phrases import Phrase
+    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.exported import ExportedModel
 
-__all__ = ["Translation", "Translator"]
+__all__ = ["EngineName", "Translation", "Translator"]
+
+EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class _Call:
     config: SearchConfig
     requirements: Requirements
     alignment: bool
+    details: bool
 
 
 class Translator:
@@ -86,23 +90,69 @@ class Translator:
         self.languages = languages
 
     @classmethod
-    def load(cls, model: str | Path | Sequence[str | Path], *, mean: Mean = "probability") -> Translator:
+    def load(
+        cls,
+        model: str | Path | Sequence[str | Path],
+        *,
+        mean: Mean = "probability",
+        engine: EngineName = "auto",
+        runtime: Runtime | None = None,
+    ) -> Translator:
         """Load a model directory, or the run that holds one; or several, which translate as one.
 
         Args:
-            model: one, or several with the same vocabularies.
+            model: where it lies; an export (`MODEL/ct2`) will do as well. Several must have the same
+                vocabularies.
             mean: what several are averaged by (see search/ensemble.py).
+            engine: `ctranslate2` runs the export, `torch` the weights themselves; `auto` takes the
+                export if there is one and it was made from these weights.
+            runtime: threads and number form of the export.
 
         Raises:
-            ModelError: there is none, it cannot be read, or vocabularies differ.
+            ModelError: there is none, it cannot be read, or vocabularies differ; or the export that was
+                asked for is missing or older than the weights, or there are several models for it.
         """
+        if engine not in get_args(EngineName):
+            raise ModelError(f"engine is {engine!r}, but must be one of {', '.join(get_args(EngineName))}")
         if not isinstance(model, (str, Path)):
+            if engine == "ctranslate2":
+                raise ModelError("several models translate together with --engine torch only")
             from transduce.translate.ensemble import load_ensemble
 
             return load_ensemble(model, mean)
+        if engine != "torch":
+            from transduce.translate.exported import usable_export
+
+            exported = usable_export(Path(model), needed=engine == "ctranslate2")
+            if exported is not None:
+                return cls.over_export(exported, runtime)
+        from transduce.translate.model_directory import ModelDirectory
+
         directory = ModelDirectory(Path(model))
         transformer = directory.load_transformer()
         return cls.over_torch(transformer, directory.recipe, *directory.tokenizers)
+
+    @classmethod
+    def over_export(cls, exported: ExportedModel, runtime: Runtime | None = None) -> Translator:
+        """A translator over a CTranslate2 export.
+
+        Args:
+            exported: where it lies.
+            runtime: threads and number form.
+
+        Raises:
+            ModelError: a file of it cannot be read.
+        """
+        from transduce.translate.ctranslate2_engine import CTranslate2Engine
+
+        facts = exported.facts
+        return cls(
+            CTranslate2Engine(exported, runtime),
+            *exported.tokenizers(),
+            exported.search_config(),
+            max_len=facts.max_len,
+            languages=(facts.source_language, facts.target_language),
+        )
 
     @classmethod
     def over_torch(
@@ -140,6 +190,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         glossary: Glossary | Mapping[str, str] | None = None,
         protect: Protection | bool = False,
+        details: bool = True,
         **search: Any,
     ) -> list[Translation]:
         """Translate texts, each on its own; the order and the batch do not matter to the result.
@@ -150,6 +201,7 @@ class Translator:
             prefixes: for each text the words that its translation must begin with.
             glossary: how phrases of the source must be translated; see glossary.py for when one applies.
             protect: keep placeholders, URLs, addresses and code as they are; see protect.py.
+            details: find each token's log-probability, for which an export needs a second pass.
             search: any field of `SearchConfig` for this call, such as beam_size=1 or n_best=3.
 
         Raises:
@@ -160,7 +212,7 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self._configured(search), _requirements(glossary, protect), alignment)
+        call = _Call(self._configured(search), _requirements(glossary, protect), alignment, details)
         self._check(call)
         segments = [self._segments(text) for text in texts]
         pieces = [
@@ -236,7 +288,9 @@ class Translator:
             own = [sources[i] for i in chosen]
             forced = None if prefixes is None else [prefixes[i] for i in chosen]
             if required is None:
-                return self.engine.search(own, config, prefixes=forced, keys=[keys[i] for i in chosen])
+                return self.engine.search(
+                    own, config, prefixes=forced, keys=[keys[i] for i in chosen], details=call.details
+                )
             assert isinstance(self.engine, RequiringEngine), "_check has seen to it"
             return self.engine.search_required(
                 own, config, required=[required[i] for i in chosen], prefixes=forced
@@ -265,7 +319,7 @@ class Translator:
             "length": is_unlikely_length(len(piece.ids), len(tokens)),
             "empty": not text.strip(),
         }
-        count = max(1, len(hypothesis.token_log_probs))
+        count = max(1, len(hypothesis.ids) + hypothesis.finished)
         translation = Translation(
             text=text,
             score=hypothesis.score,

@@ -1,0 +1,143 @@
+"""What CTranslate2's beam found, and whether our beam's answer is surely among it.
+
+CTranslate2 returns the hypotheses that ended and, at the last step that it was allowed, those still
+alive; it ranks by sum / len^exponent. Ours (search/beam.py) ranks by any penalty, and goes on until
+nothing can change. From what came back follows the same answer, or that it takes another run.
+
+In:  `Found`, the limit, the settings. Out: the best, or what to run next.
+Does not know: CTranslate2's objects, ids, batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transduce.search.config import SearchConfig
+from transduce.search.penalty import length_penalty
+
+__all__ = ["Found", "Run", "best_ended", "exponent", "first_run", "needs"]
+
+_IMPOSSIBLE = -1e9  # sums below come from tokens that were forbidden
+_NEARLY_ZERO = 1e-9  # an exponent of 0 makes CTranslate2 stop at the first ending of the top hypothesis
+_GUESS_RATIO, _GUESS_EXTRA = 1.25, 8  # tokens within which most searches are over
+_GNMT_SLOPE = 0.8  # (5 + len)^alpha grows about as len^(0.8 alpha) around 20 tokens
+
+
+@dataclass(frozen=True)
+class Found:
+    """One hypothesis that came back."""
+
+    tokens: tuple[str, ...]
+    """Without EOS."""
+    total: float
+    """Sum of its log-probabilities."""
+    ended: bool
+    """With EOS; else it was alive at the last step."""
+    forced: float = 0.0
+    """What a forced prefix adds to `total`; CTranslate2 does not count it."""
+
+    @property
+    def steps(self) -> int:
+        """Tokens, EOS counted."""
+        return len(self.tokens) + self.ended
+
+    @property
+    def possible(self) -> bool:
+        """Whether it holds no forbidden token."""
+        return self.total > _IMPOSSIBLE
+
+
+@dataclass(frozen=True)
+class Run:
+    """What CTranslate2 is asked for: how many steps, and after how many endings to stop."""
+
+    steps: int
+    endings: int
+
+
+def exponent(config: SearchConfig) -> float:
+    """The `length_penalty` that makes CTranslate2 rank as we do, or nearly."""
+    if math.isinf(config.patience):
+        return _NEARLY_ZERO  # everything comes back, in any order
+    return (config.alpha * (1 if config.length_penalty == "power" else _GNMT_SLOPE)) or _NEARLY_ZERO
+
+
+def first_run(config: SearchConfig, source_lens: Sequence[int], limits: Sequence[int]) -> Run:
+    """A run for a batch: long enough for most of it."""
+    if not math.isinf(config.patience):
+        return Run(max(limits) + 1, int(config.num_endings))
+    guess = int(_GUESS_RATIO * max(source_lens, default=0)) + _GUESS_EXTRA
+    return _to_the_end(config, min(max(guess, config.min_len + 1), min(limits) + 1))
+
+
+def needs(found: Sequence[Found], run: Run, limit: int, config: SearchConfig) -> Run | None:
+    """The run that it takes for the answer to be sure; None: this one suffices."""
+    longest = max((hypothesis.steps for hypothesis in found), default=0)
+    if math.isinf(config.patience):
+        return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
+    if longest > limit + 1:  # a neighbour's limit let it run on
+        return Run(limit + 1, run.endings)
+    if len(found) < run.endings or (config.length_penalty == "power" and not any(h.forced for h in found)):
+        return None  # nothing was left out, or what was is worse by our measure too
+    if _hidden_are_worse(found, longest, config):
+        return None
+    if run.endings == config.num_endings:
+        return Run(run.steps, 2 * run.endings + config.beam_size)
+    return _to_the_end(config, run.steps)
+
+
+def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:
+    """The best `n_best` of those that ended in time, best first."""
+    ended = [h for h in found if h.ended and len(h.tokens) <= limit]
+    if not math.isinf(config.patience):
+        ended = _in_patience(ended, int(config.num_endings))
+    penalty = length_penalty(config.length_penalty, config.alpha)
+    return sorted(ended, key=lambda h: -h.total / penalty(h.steps))[: config.n_best]
+
+
+def _to_the_end(config: SearchConfig, steps: int) -> Run:
+    """A run that no number of endings stops."""
+    return Run(steps, config.beam_size * (steps + 1))
+
+
+def _next(run: Run, limit: int, config: SearchConfig) -> Run:
+    return _to_the_end(config, min(2 * run.steps, limit + 1))
+
+
+def _is_over(found: Sequence[Found], run: Run, limit: int, config: SearchConfig) -> bool:
+    """Whether nothing alive at the last step could still enter the best (as `best_attainable`).
+
+    The best of the beam's candidates at that step came back. If one of them is alive, none that is
+    alive has a larger sum; if all have ended, none has a larger sum than the least of them.
+    """
+    best = best_ended(found, limit, config)
+    if len(best) < config.n_best:
+        return False
+    last = [h.total for h in found if h.steps == run.steps]
+    alive = [h.total for h in found if not h.ended]
+    if not last:
+        return False
+    bound = max(alive) if alive else min(last)
+    penalty = length_penalty(config.length_penalty, config.alpha)
+    reachable = bound / max(penalty(run.steps + 1), penalty(limit + 1))
+    return reachable <= best[-1].total / penalty(best[-1].steps)
+
+
+def _hidden_are_worse(found: Sequence[Found], longest: int, config: SearchConfig) -> bool:
+    """Whether none that CTranslate2 may have left out, being last by its measure, is among our best."""
+    power = exponent(config)
+    penalty = length_penalty(config.length_penalty, config.alpha)
+    forced = found[0].forced
+    least = min((h.total - forced) / h.steps**power for h in found)
+    reachable = max((least * steps**power + forced) / penalty(steps) for steps in range(1, longest + 1))
+    ended = sorted((h.total / penalty(h.steps) for h in found if h.ended), reverse=True)
+    return len(ended) >= config.n_best and reachable <= ended[config.n_best - 1]
+
+
+def _in_patience(ended: Sequence[Found], enough: int) -> list[Found]:
+    """Those that ended before the search would have stopped, or in that step."""
+    steps = sorted(h.steps for h in ended)
+    last = steps[enough - 1] if len(steps) >= enough else math.inf
+    return [h for h in ended if h.steps <= last]

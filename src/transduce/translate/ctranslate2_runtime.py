@@ -1,0 +1,136 @@
+"""CTranslate2's translator, its threads and its batches.
+
+Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
+for anybody. A lone sentence: one worker with all threads that are idle. Weights are in memory once
+for each of the two kinds that was needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from transduce.errors import ModelError
+from transduce.translate.threads import available_threads, idle_threads
+
+__all__ = ["ComputeType", "Runtime", "Workers", "batches"]
+
+ComputeType = Literal["default", "float32", "int8", "int16"]
+
+_LONE = 2  # sentences per thread, below which threads work together on each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """How an exported model is run.
+
+    Raises:
+        ModelError: a value is out of its range.
+    """
+
+    threads: int = 0
+    """Threads in all; 0: the physical cores that the process may use, or `OMP_NUM_THREADS`."""
+    compute_type: ComputeType = "default"
+    """Number form of the matrix products; `default` is that of the exported weights. Another form gives
+    other answers now and then."""
+    batch_tokens: int = 1024
+    """Most source tokens, padding counted, of one batch."""
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise ModelError(f"threads is {self.threads}, but must be 0 (automatic) or more")
+        if self.compute_type not in get_args(ComputeType):
+            known = ", ".join(get_args(ComputeType))
+            raise ModelError(f"compute_type is {self.compute_type!r}, but must be one of {known}")
+        if self.batch_tokens < 1:
+            raise ModelError(f"batch_tokens is {self.batch_tokens}, but must be at least 1")
+
+
+class Workers:
+    """`ctranslate2.Translator`s over one export, loaded when first used."""
+
+    def __init__(self, path: Path, runtime: Runtime) -> None:
+        """Remember what to load.
+
+        Args:
+            path: CTranslate2's model directory.
+            runtime: threads and number form.
+        """
+        self._path, self.runtime = path, runtime
+        self.threads = runtime.threads or available_threads()
+        # Threads that share one sentence wait for each other at every product: where other work takes
+        # their turns, that is slower than one alone, by orders of magnitude.
+        self._together = runtime.threads or idle_threads(self.threads)
+        self._loaded: dict[str, Any] = {}
+
+    def for_sentences(self, count: int) -> Any:
+        """The translator for a call with `count` sentences.
+
+        Raises:
+            ModelError: CTranslate2 is not installed, or cannot load the model.
+        """
+        many = self._together == 1 or count >= _LONE * self.threads
+        if many or ("many" in self._loaded and "lone" not in self._loaded):  # no second copy for a few
+            return self._load("many", self.threads, 1)
+        return self._load("lone", 1, self._together)
+
+    def fresh(self, seed: int) -> Any:
+        """A translator of its own, one worker, whose random numbers begin with `seed`.
+
+        Raises:
+            ModelError: as `for_sentences`.
+        """
+        _ctranslate2(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
+        return self._new(1, self._together)
+
+    def _load(self, kind: str, workers: int, threads: int) -> Any:
+        if kind not in self._loaded:
+            self._loaded[kind] = self._new(workers, threads)
+        return self._loaded[kind]
+
+    def _new(self, workers: int, threads: int) -> Any:
+        library = _ctranslate2(self._path)
+        try:
+            return library.Translator(
+                str(self._path),
+                device="cpu",
+                compute_type=self.runtime.compute_type,
+                inter_threads=workers,
+                intra_threads=threads,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(
+                f"CTranslate2 cannot load {self._path} ({' '.join(str(error).split())}): export the model "
+                "again, or translate with --engine torch"
+            ) from error
+
+
+def batches(lengths: Sequence[int], budget: int, num_workers: int) -> Iterator[list[int]]:
+    """Indices in batches of similar lengths, longest first, of at most `budget` cells (or one row).
+
+    With several workers the batches are small enough that each gets two at least.
+    """
+    share = sum(lengths) // (2 * num_workers) if num_workers > 1 else budget
+    budget = max(1, min(budget, share))
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        widest = lengths[batch[0]] if batch else lengths[index]
+        if batch and widest * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _ctranslate2(path: Path) -> Any:
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ModelError(
+            f"translating with {path} needs ctranslate2, which is not installed ({error}): "
+            "pip install ctranslate2"
+        ) from error
+    return ctranslate2

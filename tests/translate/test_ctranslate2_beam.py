@@ -1,0 +1,92 @@
+"""What follows from CTranslate2's hypotheses, without CTranslate2."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.search.config import SearchConfig
+from transduce.search.penalty import length_penalty
+from transduce.translate.ctranslate2_beam import Found, Run, best_ended, exponent, first_run, needs
+
+SAFE = SearchConfig(beam_size=2, max_extra_len=20)
+
+
+def ended(total: float, length: int = 3) -> Found:
+    return Found(("a",) * length, total, ended=True)
+
+
+def alive(total: float, length: int) -> Found:
+    return Found(("b",) * length, total, ended=False)
+
+
+def test_a_safe_search_goes_on_while_something_alive_could_win():
+    run = Run(6, 14)
+    assert needs([ended(-2.0), alive(-30.0, 6)], run, 20, SAFE) is None
+    assert needs([ended(-9.0), alive(-1.0, 6)], run, 20, SAFE) == Run(12, 26)
+    assert needs([alive(-1.0, 6)], run, 20, SAFE) == Run(12, 26)
+    assert needs([ended(-9.0), alive(-1.0, 6)], Run(15, 32), 20, SAFE) == Run(21, 44)
+    assert needs([ended(-9.0), alive(-1.0, 6)], Run(21, 44), 20, SAFE) is None  # the limit
+
+
+def test_where_all_of_the_last_step_ended_the_least_of_them_bounds_what_is_hidden():
+    run = Run(4, 10)
+    assert needs([ended(-2.0, 3), ended(-2.1, 3)], run, 20, SAFE) == Run(8, 18)
+    assert needs([ended(-2.0, 1), ended(-30.0, 3)], run, 20, SAFE) is None
+
+
+def test_patience_counts_endings_in_the_order_of_time():
+    config = SearchConfig(beam_size=2, patience=1.0, alpha=0.0)
+    found = [ended(-1.0, 9), ended(-5.0, 2), ended(-4.0, 3)]
+    assert [h.total for h in best_ended(found, 20, config)] == [-4.0]
+    assert [h.total for h in best_ended(found, 20, SAFE)] == [-1.0]
+    assert best_ended(found, 1, SAFE) == []
+
+
+def test_a_neighbours_limit_is_not_ones_own():
+    config = SearchConfig(beam_size=2, patience=1.0)
+    assert needs([ended(-1.0, 9), ended(-2.0, 3)], Run(31, 2), 5, config) == Run(6, 2)
+    assert needs([ended(-1.0, 3), ended(-2.0, 3)], Run(31, 2), 5, config) is None
+
+
+def test_what_was_left_out_is_asked_for_only_if_it_could_win():
+    config = SearchConfig(beam_size=2, patience=1.0, alpha=0.6)
+    assert needs([ended(-1.0), ended(-40.0)], Run(31, 2), 30, config) is None
+    assert needs([ended(-9.0, 30), ended(-9.1, 30)], Run(61, 2), 60, config) == Run(61, 6)
+    power = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, length_penalty="power")
+    assert needs([ended(-9.0, 30), ended(-9.1, 30)], Run(61, 2), 60, power) is None  # ranked as we rank
+
+
+def test_runs_begin_short_and_within_every_limit():
+    assert first_run(SAFE, [10, 4], [30, 24]) == Run(20, 42)
+    assert first_run(SAFE, [10, 4], [30, 5]).steps == 6
+    assert first_run(SearchConfig(beam_size=4, patience=2.0), [10, 4], [30, 24]) == Run(31, 8)
+
+
+@pytest.mark.parametrize(("alpha", "kind"), [(0.0, "gnmt"), (0.0, "power")])
+def test_the_exponent_is_never_zero(alpha, kind):
+    """CTranslate2 would stop at the first ending of the top hypothesis."""
+    assert 0 < exponent(SearchConfig(alpha=alpha, length_penalty=kind, patience=1.0)) < 1e-6
+
+
+@given(
+    totals=st.lists(st.tuples(st.floats(-50, -0.1), st.integers(1, 19)), min_size=1, max_size=8),
+    hidden=st.tuples(st.floats(-50, 0), st.integers(7, 20)),
+    alpha=st.floats(-1, 2),
+    kind=st.sampled_from(["gnmt", "power"]),
+)
+def test_nothing_that_could_follow_beats_an_answer_that_is_called_sure(totals, hidden, alpha, kind):
+    """Whatever a hypothesis alive after 6 steps becomes, its sum only falls."""
+    config = SearchConfig(beam_size=2, max_extra_len=20, alpha=alpha, length_penalty=kind)
+    run = Run(6, 14)
+    found = [ended(total, length % 5) for total, length in totals]
+    total, steps = hidden
+    found.append(alive(total, 6))
+    if needs(found, run, 20, config) is None:
+        penalty = length_penalty(kind, alpha)
+        best = best_ended(found, 20, config)[0]
+        assert total / penalty(steps) <= best.total / penalty(best.steps) + 1e-9
+        assert not math.isnan(best.total)
