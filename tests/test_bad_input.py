@@ -58,6 +58,14 @@ def a_model(directory, model):
     shutil.copytree(model, directory / "model")
 
 
+def a_model_and(name, content):
+    def make(directory, model):
+        a_model(directory, model)
+        (directory / name).write_bytes(content)
+
+    return make
+
+
 def nothing(directory, model):
     pass
 
@@ -201,6 +209,27 @@ CASES = {
     "another room at decoding": (a_model, [*MODEL, "--set", "train.max_steps=1"], ["search settings"]),
     "unknown search setting": (a_model, [*MODEL, "--set", "search.beem_size=1"], ["beam_size"]),
     "no input": (a_model, [*MODEL, "--input", "none.txt"], ["none.txt"]),
+    "an output that exists": (
+        a_model_and("out", b"precious\n"),
+        [*MODEL, "--output", "out"],
+        ["out exists", "--overwrite"],
+    ),
+    "a catalogue that is none": (
+        a_model_and("a.po", b"no\n"),
+        [*MODEL, "--input", "a.po"],
+        ["a.po", "msgid"],
+    ),
+    "XML that declares entities": (
+        a_model_and("a.xlf", b'<!DOCTYPE x [<!ENTITY a "b">]><xliff version="1.2"/>'),
+        [*MODEL, "--input", "a.xlf"],
+        ["a.xlf", "declares entities"],
+    ),
+    "no Word document": (
+        a_model_and("a.docx", b"no"),
+        [*MODEL, "--input", "a.docx", "--output", "b.docx"],
+        ["a.docx", "zip"],
+    ),
+    "an unknown format": (a_model, [*MODEL, "--input-format", "pdf"], ["pdf", "docx"]),
     "output where nothing can be": (
         lambda directory, model: (a_model(directory, model), (directory / "in").write_text("one\n")),
         [*MODEL, "--input", "in", "--output", "no/where/out"],

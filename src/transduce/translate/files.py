@@ -68,6 +68,10 @@ class FileOptions:
         if self.resume and self.overwrite:
             raise DataError("--resume keeps what is there and --overwrite replaces it: give one of them")
 
+    def settings(self) -> dict[str, Any]:
+        """Those that an output depends on."""
+        return {"repair": self.repair, "retranslate": self.retranslate, "fuzzy": self.fuzzy}
+
     def format_of(self, path: Path | None) -> str:
         """The format of one file."""
         if self.format != "auto":
@@ -118,13 +122,7 @@ def translate_stream(
     is_folder = input_file is not None and input_file.is_dir()
     name = "folder" if is_folder else files.format_of(input_file)
     _refuse(input_file, output_file, alignments, name, files, jsonl=jsonl)
-    settings: dict[str, Any] = {
-        "jsonl": jsonl,
-        "repair": repair,
-        "retranslate": files.retranslate,
-        "fuzzy": files.fuzzy,
-    }
-    settings |= options
+    settings = {**options, "jsonl": jsonl, **files.settings()}
     if glossary is not None:
         options["glossary"] = Glossary.load(glossary)
         settings["glossary"] = file_sha256(glossary)

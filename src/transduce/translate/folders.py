@@ -10,6 +10,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,43 +57,70 @@ def translate_folder(
     with written_or(DataError, f"{target} could not be written"):
         target.mkdir(parents=True, exist_ok=True)
         record.begin(target)
-    counts: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    broken: list[Path] = []
-    made: set[Path] = set()
+    work = _Work(translator, files, record, console, options)
     for path in _files(source, target):
-        output = target / path.relative_to(source)
+        work.do(path, target / path.relative_to(source))
+    _tell(work.counts, work.skipped, console)
+    if work.broken:
+        total = len(work.broken) + work.counts.total() - work.counts["copied"]
+        names = ", ".join(map(str, work.broken[:3])) + (" …" if len(work.broken) > 3 else "")
+        raise DataError(
+            f"{len(work.broken)} of {total} files were not translated: {names}; mend them, and run the same "
+            "command with --resume"
+        )
+    record.end(target)
+
+
+@dataclass
+class _Work:
+    """What is done to each file, and what came of it."""
+
+    translator: Translator
+    files: FileOptions
+    record: Record
+    console: Console
+    options: dict[str, Any]
+    counts: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    broken: list[Path] = field(default_factory=list)
+    made: set[Path] = field(default_factory=set)
+
+    def do(self, path: Path, output: Path) -> None:
+        """Translate, copy or leave out one file."""
         name = format_of(path)
         if name is not None and path.suffix.lower() in COMPRESSED_SUFFIXES:
             output = output.with_suffix("")  # what is written is not compressed
-        if name is None or files.format not in ("auto", name, *(["paragraphs"] if name == "text" else [])):
-            if files.copy_others:
+        wanted = "text" if self.files.format == "paragraphs" else self.files.format
+        if name is None or wanted not in ("auto", name):
+            if self.files.copy_others:
                 _copy(path, output)
-                counts["copied"] += 1
+                self.counts["copied"] += 1
             else:
-                skipped[path.suffix or path.name] += 1
-        elif files.resume and output.exists() and not sidecar(output).exists():
-            counts["finished before"] += 1
+                self.skipped[path.suffix or path.name] += 1
+        elif self.files.resume and output.exists() and not sidecar(output).exists():
+            self.counts["finished before"] += 1
         else:
             try:
-                if output in made:
-                    raise DataError(
-                        f"{path}: {output} is the translation of another file; rename one of them"
-                    )
-                made.add(output)
-                _translate(translator, path, output, files, record, console, **options)
-                counts["translated"] += 1
+                self._translate(path, output, name)
+                self.counts["translated"] += 1
             except (TransduceError, OSError) as error:
-                console.print(f"not translated: {error}", markup=False, soft_wrap=True)
-                broken.append(path)
-    _tell(counts, skipped, console)
-    if broken:
-        raise DataError(
-            f"{len(broken)} of {len(broken) + counts.total() - counts['copied']} files were not translated: "
-            f"{', '.join(map(str, broken[:3]))}{' …' if len(broken) > 3 else ''}; mend them, and run "
-            "the same command with --resume"
+                self.console.print(f"not translated: {error}", markup=False, soft_wrap=True)
+                self.broken.append(path)
+
+    def _translate(self, path: Path, output: Path, name: str) -> None:
+        if output in self.made:
+            raise DataError(f"{path}: {output} is the translation of another file; rename one of them")
+        self.made.add(output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        files, console = self.files, self.console
+        if name != "text" or files.format == "paragraphs":
+            translate_document_file(self.translator, path, output, files, console, **self.options)
+            return
+        lines = LineFiles(
+            self.translator, jsonl=False, repair=files.repair, console=console, options=self.options
         )
-    record.end(target)
+        translate_line_file(lines, path, output, self.record, resume=files.resume, overwrite=files.overwrite)
+        report(lines.flags, lines.notes, console)
 
 
 def _check_target(target: Path, files: FileOptions, record: Record) -> None:
@@ -123,24 +151,6 @@ def _files(source: Path, target: Path) -> Iterator[Path]:
         for name in sorted(names):
             if not name.startswith(".") and (here / name).is_file() and (here / name).resolve() != record:
                 yield here / name
-
-
-def _translate(
-    translator: Translator,
-    path: Path,
-    output: Path,
-    files: FileOptions,
-    record: Record,
-    console: Console,
-    **options: Any,
-) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    if format_of(path) == "text" and files.format != "paragraphs":
-        lines = LineFiles(translator, jsonl=False, repair=files.repair, console=console, options=options)
-        translate_line_file(lines, path, output, record, resume=files.resume, overwrite=files.overwrite)
-        report(lines.flags, lines.notes, console)
-    else:
-        translate_document_file(translator, path, output, files, console, **options)
 
 
 def _copy(path: Path, output: Path) -> None:

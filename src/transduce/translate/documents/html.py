@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from html.parser import HTMLParser
+from itertools import islice
 from typing import Final
 
 from transduce.translate.documents.document import RangeDocument
@@ -60,7 +62,7 @@ class HtmlDocument(RangeDocument):
         """Read the page's tokens, and cut them into segments at every tag that is no inline one."""
         scanner = _Scanner(self.text)
         self._tables: list[list[Node]] = []
-        self._attributes: list[int] = []  # segments that are an attribute's value
+        self._attributes: set[int] = set()  # segments that are an attribute's value
         found: list[tuple[tuple[int, int], Inline, list[Node] | None]] = []
         for run in scanner.runs:
             nodes = peel(nest(run), self.text)
@@ -72,7 +74,7 @@ class HtmlDocument(RangeDocument):
         found.sort(key=lambda item: item[0])
         for place, inline, nodes_of in found:
             if nodes_of is None:
-                self._attributes.append(len(self.ranges))
+                self._attributes.add(len(self.ranges))
             self.ranges.append(place)
             self.inlines.append(inline)
             self._tables.append(nodes_of or [])
@@ -85,7 +87,7 @@ class HtmlDocument(RangeDocument):
         """Attributes first: a tag inside a sentence may have some."""
         self._spelt = [
             (self.ranges[i], html.escape(plain_text(translations[i])))
-            for i in self._attributes
+            for i in sorted(self._attributes)
             if translations[i] is not self.inlines[i]
         ]
         parts, at = [], 0
@@ -103,10 +105,12 @@ class HtmlDocument(RangeDocument):
     def _raw(self, start: int, end: int) -> str:
         """The page from one place to another, with the attributes that are translated."""
         parts, at = [], start
-        for (a, b), value in self._spelt:
-            if start <= a and b <= end:
-                parts += [self.text[at:a], value]
-                at = b
+        first = bisect_left(self._spelt, ((start, start), ""))
+        for (a, b), value in islice(self._spelt, first, None):
+            if b > end:
+                break
+            parts += [self.text[at:a], value]
+            at = b
         parts.append(self.text[at:end])
         return "".join(parts)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from typing import Final
 
 from transduce.errors import DataError
@@ -115,13 +116,17 @@ class VttDocument(SubtitleDocument):
 
 def _broken(text: str, breaks: int, line_end: str) -> str:
     """`text` with `breaks` of its spaces turned into line ends, so that the lines are nearly equal."""
-    spaces = [match.start() for match in re.finditer(r" (?![^<>{}]*[>}])", text)]
+    inside = [False] * len(text)  # of a tag
+    for tag in _TAG.finditer(text):
+        inside[tag.start() : tag.end()] = [True] * (tag.end() - tag.start())
+    spaces = [at for at, character in enumerate(text) if character == " " and not inside[at]]
     at: list[int] = []
     for number in range(1, breaks + 1):
         wanted = len(text) * number / (breaks + 1)
-        left = [space for space in spaces if not at or space > at[-1]]
+        left = spaces[bisect_right(spaces, at[-1]) if at else 0 :]
         if left:
-            at.append(min(left, key=lambda space: abs(space - wanted)))
+            near = bisect_right(left, wanted)
+            at.append(min(left[max(0, near - 1) : near + 1], key=lambda space: abs(space - wanted)))
     for space in reversed(at):
         text = text[:space] + line_end + text[space + 1 :]
     return text

@@ -37,24 +37,24 @@ class XliffDocument(Document):
         if name.localname != "xliff" or version.partition(".")[0] not in ("1", "2"):
             raise DataError(f"{self.name} is no XLIFF 1.x or 2.x file (its root is <{name.localname}>)")
         self._second = version.startswith("2")
-        self._sources: list[Any] = []
+        self._numbers: list[int] = []  # of the sources to translate, among all of the file
         self._tables: list[Table] = []
-        for unit in self._root.iter("{*}segment" if self._second else "{*}trans-unit"):
-            source = next(unit.iterchildren("{*}source"), None)
-            if source is not None and _translatable(unit):
-                self._take(unit, source)
+        wanted = "segment" if self._second else "trans-unit"
+        for number, source in enumerate(self._root.iter("{*}source")):
+            unit = source.getparent()
+            if etree.QName(unit).localname == wanted and _translatable(unit):
+                self._take(number, unit, source)
 
     def render(self, translations: Sequence[Inline]) -> bytes:
         """The file with targets."""
         root = parse_xml(self.data, self.name)
         sources = list(root.iter("{*}source"))
-        places = {id(source): n for n, source in enumerate(self._root.iter("{*}source"))}
-        for source, inline, table in zip(self._sources, translations, self._tables, strict=True):
-            self._set_target(sources[places[id(source)]], inline, table)
+        for number, inline, table in zip(self._numbers, translations, self._tables, strict=True):
+            self._set_target(sources[number], inline, table)
         self._set_language(root.getroot())
         return serialise(root, self.data)
 
-    def _take(self, unit: Any, source: Any) -> None:
+    def _take(self, number: int, unit: Any, source: Any) -> None:
         target = next(unit.iterchildren("{*}target"), None)
         if target is not None and "".join(target.itertext()).strip() and not self.options.retranslate:
             self.notes["kept"] += 1
@@ -62,7 +62,7 @@ class XliffDocument(Document):
         table: Table = []
         inline = read_inline(source, _role, table)
         if has_words(inline):
-            self._sources.append(source)
+            self._numbers.append(number)
             self._tables.append(table)
             self.inlines.append(inline)
 
