@@ -84,8 +84,8 @@ class SearchConfig:
             raise SearchError(f"patience is {self.patience}, but must be above 0: 1 is usual, inf is safe")
         if self.method == "beam" and self.num_endings < self.n_best:
             raise SearchError(
-                f"patience ({self.patience}) ends the search at {self.num_endings:.0f} hypotheses, fewer than "
-                f"n_best ({self.n_best}): raise patience, or lower n_best"
+                f"patience ({self.patience}) ends the search at {self.num_endings:.0f} hypotheses, fewer "
+                f"than n_best ({self.n_best}): raise patience, or lower n_best"
             )
         if self.method == "beam" and self.n_best > self.beam_size:
             raise SearchError(
