@@ -54,10 +54,20 @@ def test_a_neighbours_limit_is_not_ones_own():
 
 def test_what_was_left_out_is_asked_for_only_if_it_could_win():
     config = SearchConfig(beam_size=2, patience=1.0, alpha=0.6)
-    assert needs([ended(-1.0), ended(-40.0)], Run(31, 2), 30, config) is None
-    assert needs([ended(-9.0, 30), ended(-9.1, 30)], Run(61, 2), 60, config) == Run(61, 6)
-    power = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, length_penalty="power")
-    assert needs([ended(-9.0, 30), ended(-9.1, 30)], Run(61, 2), 60, power) is None  # ranked as we rank
+    power = exponent(config, [28])
+    assert needs([ended(-1.0), ended(-40.0)], Run(31, 2), 30, config, power) is None
+    near = [ended(-9.0, 29), ended(-9.1, 29)]
+    assert needs(near, Run(61, 2), 60, config, power) is None  # what is left out is at least as long or worse
+    assert needs(near, Run(61, 2), 60, config, 0.6) == Run(61, 6)
+    assert needs(near, Run(61, 6), 60, config, 0.6) is None  # fewer came than were asked for
+    power_alike = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, length_penalty="power")
+    assert needs(near, Run(61, 2), 60, power_alike, 0.6) is None  # ranked as we rank
+
+
+def test_what_was_alive_at_the_limit_may_have_taken_the_place_of_what_had_ended():
+    power = SearchConfig(beam_size=2, patience=1.0, alpha=1.0, length_penalty="power")
+    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) == Run(11, 24)
+    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 24), 10, power, 1.0) is None
 
 
 def test_runs_begin_short_and_within_every_limit():
@@ -69,7 +79,7 @@ def test_runs_begin_short_and_within_every_limit():
 @pytest.mark.parametrize(("alpha", "kind"), [(0.0, "gnmt"), (0.0, "power")])
 def test_the_exponent_is_never_zero(alpha, kind):
     """CTranslate2 would stop at the first ending of the top hypothesis."""
-    assert 0 < exponent(SearchConfig(alpha=alpha, length_penalty=kind, patience=1.0)) < 1e-6
+    assert 0 < exponent(SearchConfig(alpha=alpha, length_penalty=kind, patience=1.0), [9]) < 1e-6
 
 
 @given(

@@ -22,7 +22,6 @@ __all__ = ["Found", "Run", "best_ended", "exponent", "first_run", "needs"]
 _IMPOSSIBLE = -1e9  # sums below come from tokens that were forbidden
 _NEARLY_ZERO = 1e-9  # an exponent of 0 makes CTranslate2 stop at the first ending of the top hypothesis
 _GUESS_RATIO, _GUESS_EXTRA = 1.25, 8  # tokens within which most searches are over
-_GNMT_SLOPE = 0.8  # (5 + len)^alpha grows about as len^(0.8 alpha) around 20 tokens
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,18 @@ class Run:
     endings: int
 
 
-def exponent(config: SearchConfig) -> float:
-    """The `length_penalty` that makes CTranslate2 rank as we do, or nearly."""
+def exponent(config: SearchConfig, source_lens: Sequence[int]) -> float:
+    """The `length_penalty` that makes CTranslate2 rank as we do, or nearly.
+
+    For `gnmt` it is the power that agrees at one token and at as many as the source has, so that what
+    is left out, being last by that measure, cannot be far ahead by ours.
+    """
     if math.isinf(config.patience):
         return _NEARLY_ZERO  # everything comes back, in any order
-    return (config.alpha * (1 if config.length_penalty == "power" else _GNMT_SLOPE)) or _NEARLY_ZERO
+    if config.length_penalty == "power":
+        return config.alpha or _NEARLY_ZERO
+    usual = max(source_lens, default=0) + 2
+    return config.alpha * math.log((5 + usual) / 6) / math.log(usual) or _NEARLY_ZERO
 
 
 def first_run(config: SearchConfig, source_lens: Sequence[int], limits: Sequence[int]) -> Run:
@@ -72,16 +78,28 @@ def first_run(config: SearchConfig, source_lens: Sequence[int], limits: Sequence
     return _to_the_end(config, min(max(guess, config.min_len + 1), min(limits) + 1))
 
 
-def needs(found: Sequence[Found], run: Run, limit: int, config: SearchConfig) -> Run | None:
-    """The run that it takes for the answer to be sure; None: this one suffices."""
+def needs(
+    found: Sequence[Found], run: Run, limit: int, config: SearchConfig, power: float = _NEARLY_ZERO
+) -> Run | None:
+    """The run that it takes for the answer to be sure; None: this one suffices.
+
+    Args:
+        found: what came back.
+        run: what had been asked for.
+        limit: the sentence's own.
+        config: the settings.
+        power: the `exponent` that it was ranked by.
+    """
     longest = max((hypothesis.steps for hypothesis in found), default=0)
     if math.isinf(config.patience):
         return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
     if longest > limit + 1:  # a neighbour's limit let it run on
         return Run(limit + 1, run.endings)
+    if len(found) >= run.endings and any(not h.ended for h in found):
+        return _to_the_end(config, run.steps)  # what was alive at the limit took the place of what had ended
     if len(found) < run.endings or (config.length_penalty == "power" and not any(h.forced for h in found)):
         return None  # nothing was left out, or what was is worse by our measure too
-    if _hidden_are_worse(found, longest, config):
+    if _hidden_are_worse(found, longest, config, power):
         return None
     if run.endings == config.num_endings:
         return Run(run.steps, 2 * run.endings + config.beam_size)
@@ -125,9 +143,8 @@ def _is_over(found: Sequence[Found], run: Run, limit: int, config: SearchConfig)
     return reachable <= best[-1].total / penalty(best[-1].steps)
 
 
-def _hidden_are_worse(found: Sequence[Found], longest: int, config: SearchConfig) -> bool:
+def _hidden_are_worse(found: Sequence[Found], longest: int, config: SearchConfig, power: float) -> bool:
     """Whether none that CTranslate2 may have left out, being last by its measure, is among our best."""
-    power = exponent(config)
     penalty = length_penalty(config.length_penalty, config.alpha)
     forced = found[0].forced
     least = min((h.total - forced) / h.steps**power for h in found)

@@ -181,8 +181,8 @@ class CTranslate2Engine(Calls):
         open_runs: dict[Run | None, list[Sentence]] = {None: list(sentences)}
         while open_runs:
             run, some = open_runs.popitem()
-            for sentence, found, made in self._beam_run(some, run, config, forbidden):
-                more = needs(found, made, sentence.limit, config)
+            for sentence, found, made, power in self._beam_run(some, run, config, forbidden):
+                more = needs(found, made, sentence.limit, config, power)
                 if more is not None:
                     open_runs.setdefault(more, []).append(sentence)
                     continue
@@ -194,9 +194,11 @@ class CTranslate2Engine(Calls):
 
     def _beam_run(
         self, sentences: Sequence[Sentence], run: Run | None, config: SearchConfig, forbidden: Sequence[int]
-    ) -> Iterable[tuple[Sentence, list[Found], Run]]:
+    ) -> Iterable[tuple[Sentence, list[Found], Run, float]]:
         """One run; without `run`, each batch gets what suits it."""
-        power = exponent(config)
+
+        def power_of(batch: Sequence[Sentence]) -> float:
+            return exponent(config, [len(s.source) for s in batch])
 
         def run_of(batch: Sequence[Sentence]) -> Run:
             return run or first_run(config, [len(s.source) for s in batch], [s.limit for s in batch])
@@ -206,16 +208,17 @@ class CTranslate2Engine(Calls):
             return {
                 **self._options(batch, config, forbidden),
                 "beam_size": config.beam_size,
-                "length_penalty": power,
+                "length_penalty": power_of(batch),
                 "patience": own.endings / config.beam_size,
                 "num_hypotheses": own.endings,
                 "max_decoding_length": own.steps,
             }
 
         for batch, results in self._run(sentences, options):
+            power = power_of(batch)
             for sentence, result in zip(batch, results, strict=True):
                 found = self._found(sentence, result, power)
-                yield sentence, _with_early_end(found, sentence), run_of(batch)
+                yield sentence, _with_early_end(found, sentence), run_of(batch), power
 
     def _fill_up(
         self,
@@ -234,7 +237,7 @@ class CTranslate2Engine(Calls):
                 alive = [(s, [Found((), 0.0, ended=False)]) for s in some]
             else:
                 run = Run(limit, config.beam_size * (limit + 1))
-                alive = [(s, found) for s, found, _ in self._beam_run(some, run, endless, forbidden)]
+                alive = [(s, found) for s, found, *_ in self._beam_run(some, run, endless, forbidden)]
             for sentence, found in alive:
                 own = best[sentence.index]
                 ended = {h.tokens for h in own}
