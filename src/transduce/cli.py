@@ -357,6 +357,47 @@ def translate(
 
 
 @app.command()
+def export(
+    model: Model,
+    to: Annotated[str, typer.Option("--to", metavar="FORM", help="hf or onnx.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Instead of MODEL/FORM.")] = None,
+) -> None:
+    """Write a model in another form: hf for `transformers`, onnx for ONNX Runtime.
+
+    For example:
+
+    - `transduce export runs/en-de --to hf --out en-de-hf`
+    - `transduce export runs/en-de --to onnx`
+    """
+    from transduce.export import export_model
+
+    place, notes = export_model(model, to, out)
+    for note in notes:
+        typer.echo(note, err=True)
+    typer.echo(place)
+
+
+@app.command(name="import")
+def import_(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A Marian directory of Hugging Face, as OPUS-MT's.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model directory to make.")],
+) -> None:
+    """Make a model directory of an OPUS-MT (Hugging Face Marian) one.
+
+    For example:
+
+    - `transduce import opus-mt-en-de --out runs/opus-en-de`
+    """
+    from transduce.export import import_model
+
+    for note in import_model(path, out):
+        typer.echo(note, err=True)
+    typer.echo(out)
+
+
+@app.command()
 def info(model: Model) -> None:
     """Show a model's card."""
     from transduce.translate.model_directory import ModelDirectory

@@ -1,0 +1,75 @@
+"""Weights to and from other people's formats: one file a format, their names as tables.
+
+In:  a finished model directory; or a directory that somebody else's software wrote.
+Out: a directory in the other form.
+Does not know: training, search, HTTP. What a format cannot carry exactly is a `ModelError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from transduce.errors import ModelError
+
+__all__ = ["FORMATS", "export_model", "import_model"]
+
+FORMATS = {
+    "hf": ("transduce.export.hugging_face", "export_hugging_face"),
+    "onnx": ("transduce.export.onnx", "export_onnx"),
+}
+"""What `--to` takes, and the function that does it: (model, out) → notes for the user."""
+
+
+def export_model(model: Path, to: str, out: Path | None = None) -> tuple[Path, list[str]]:
+    """Write a model in another form; return where it is, and what its user should know.
+
+    Args:
+        model: a model directory, or the finished run that holds one.
+        to: a name of `FORMATS`.
+        out: the directory to write, replaced when it is there; by default one named after the
+            form, inside the model directory.
+
+    Raises:
+        ModelError: the form is unknown or cannot carry this model, or nothing can be written there.
+    """
+    from transduce.translate.model_directory import ModelDirectory
+
+    if to not in FORMATS:
+        raise ModelError(f"there is no form {to!r} to export to; there are {', '.join(FORMATS)}")
+    directory = ModelDirectory(model)
+    destination = out or directory.path / to
+    if destination.exists() and not destination.is_dir():
+        raise ModelError(f"{destination} is a file; give --out a directory that is made or replaced")
+    if destination.is_dir() and out is not None and _is_foreign(destination):
+        raise ModelError(f"{destination} is there and holds other things; give --out a new directory")
+    module, name = FORMATS[to]
+    function: Callable[[ModelDirectory, Path], list[str]] = getattr(import_module(module), name)
+    return destination, function(directory, destination)
+
+
+def import_model(path: Path, out: Path) -> list[str]:
+    """Make the model directory `out` of what somebody else's software wrote; return notes for the user.
+
+    Args:
+        path: a Marian directory of Hugging Face, such as OPUS-MT's.
+        out: replaced when it is a model directory.
+
+    Raises:
+        TransduceError: `path` is no such directory, is damaged, or holds a network that we do not have.
+    """
+    from transduce.export.hugging_face_import import import_hugging_face
+
+    if not path.is_dir():
+        raise ModelError(f"there is no directory {path} to import; give one that holds a config.json")
+    if out.exists() and (not out.is_dir() or _is_foreign(out)):
+        raise ModelError(f"{out} is there and holds other things; give --out a new directory")
+    return import_hugging_face(path, out)
+
+
+def _is_foreign(directory: Path) -> bool:
+    """Whether a directory that would be replaced holds what neither export nor import wrote."""
+    known = {"config.json", "encoder.onnx", "recipe.toml"}
+    files = {file.name for file in directory.iterdir()}
+    return bool(files) and not files & known
