@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from transduce.batch.collate import pad_rows
 
-LIMIT = 50  # more than the vocabulary: no token comes twice, so that every sentence ends before it
+LIMIT = 30  # more than the vocabulary: no token comes twice, so that every sentence ends before it
 
 
 @torch.no_grad()
@@ -46,4 +46,29 @@ def check_ids(directory, model, texts, beam_size) -> None:
         assert best.finished
         if found != list(best.ids):
             score = score_of(engine.model, recipe, ids, row, found)
+            assert score == pytest.approx(best.score, abs=1e-4), (found, best)
+
+
+def onnx_engine(directory, out, **settings):
+    """The engine that `load_onnx` would have, on one thread."""
+    from transduce.translate.onnx_engine import OnnxEngine
+
+    target = directory.tokenizers[1]
+    return OnnxEngine(out, suppress=[target.unk_id, *target.newline_ids], num_threads=1, **settings)
+
+
+def check_engines(directory, out, texts, beam_size) -> None:
+    """ONNX Runtime's ids equal torch's, or have the same score."""
+    source = directory.tokenizers[0]
+    rows = [source.encode(text) for text in texts]
+    config = replace(directory.recipe.search, beam_size=beam_size, max_extra_len=LIMIT)
+    engine = torch_engine(directory)
+    other = onnx_engine(directory, out)
+    for row, (best, *_), (found, *_) in zip(
+        rows, engine.search(rows, config), other.search(rows, config), strict=True
+    ):
+        assert found.score == pytest.approx(best.score, abs=1e-4)
+        assert found.finished
+        if found.ids != best.ids:
+            score = score_of(engine.model, directory.recipe, ids_of(directory), row, list(found.ids))
             assert score == pytest.approx(best.score, abs=1e-4), (found, best)

@@ -17,8 +17,8 @@ from transduce.text import Pair, TokenizerConfig, load_tokenizers, train_tokeniz
 from transduce.translate.model_directory import ModelDirectory, write_model_directory
 from transduce.translate.torch_engine import TorchEngine
 
-WORDS = """the old house is small and they went home with her to see
-    das alte Haus ist klein für uns""".split()  # noqa: SIM905 - shorter
+# Few letters, so that vocabularies are tiny: no id comes twice, and a translation has one step for each.
+WORDS = ["ab", "bad", "cab", "dada", "bäc", "c", "da", "abba", "cad"]
 
 EOS = 3
 SEARCH = {"max_extra_len": 40, "max_len_ratio": 0.0, "no_repeat_ngram": 1}
@@ -34,7 +34,7 @@ def vocabularies(joint: bool) -> Path:
     """A directory with tokenizer files, made once."""
     directory = Path(tempfile.mkdtemp(prefix="vocabularies"))
     pairs = [Pair(a, b, 0) for a, b in zip(sentences(300), sentences(300, seed=1), strict=True)]
-    config = TokenizerConfig(vocab_size=40 if joint else 36, joint=joint, byte_fallback=False)
+    config = TokenizerConfig(vocab_size=20 if joint else 18, joint=joint, byte_fallback=False)
     train_tokenizers(pairs, config, directory)
     return directory
 

@@ -21,7 +21,7 @@ def sentencepiece_model(seed: int) -> bytes:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences(300, seed=seed)),
         model_writer=output,
-        vocab_size=38 + seed,
+        vocab_size=18 + seed,
         hard_vocab_limit=False,
         minloglevel=2,
         num_threads=1,

@@ -87,11 +87,11 @@ def test_the_tokenizer_is_theirs(separate, tmp_path):
     import_model(tmp_path / "opus", tmp_path / "model")
     tokenizer = theirs.load_tokenizer(tmp_path / "opus")
     source, target = ModelDirectory(tmp_path / "model").tokenizers
-    odd = ["  two   spaces ", "ﬁne Ω\u200b€", "", f"{CODE} the old house", f"{CODE}the", "a\tb\nc"]
+    odd = ["  two   spaces ", "ﬁne Ω\u200b€", "", f"{CODE} bad dada cab", f"{CODE}bad", "a\tb\nc"]
     for text in [*sentences(50, seed=6), *odd]:
         ids = tokenizer(text).input_ids[:-1]
         assert source.encode(text) == ids, text
-        assert source.encode_batch([text, "the"])[0] == ids
+        assert source.encode_batch([text, "bad"])[0] == ids
     for text in sentences(50, seed=7):
         ids = tokenizer(text_target=text).input_ids
         assert target.encode(text) == ids[:-1]
@@ -100,8 +100,8 @@ def test_the_tokenizer_is_theirs(separate, tmp_path):
     assert source.unk_id != source.encode(">> so <<")[0]  # no code: text like any other
     assert source.encode("\ud800") == source.encode("\ufffd")
     if not separate:
-        assert source.pieces(source.encode(f"{CODE} the"))[0] == CODE
-        assert target.decode(source.encode(f"{CODE} the")) == "the"
+        assert source.pieces(source.encode(f"{CODE} bad"))[0] == CODE
+        assert target.decode(source.encode(f"{CODE} bad")) == "bad"
 
 
 def test_ids_are_never_control_ids(tmp_path):
@@ -109,7 +109,7 @@ def test_ids_are_never_control_ids(tmp_path):
     make_opus(tmp_path / "opus")
     import_model(tmp_path / "opus", tmp_path / "model")
     source, _ = ModelDirectory(tmp_path / "model").tokenizers
-    for text in ("the </s> house", "<pad>", "<unk> <s>"):
+    for text in ("bad </s> cab", "<pad>", "<unk> <s>"):
         assert not {source.eos_id, source.pad_id} & set(source.encode(text))
 
 
@@ -131,7 +131,7 @@ def test_our_own_export_comes_back(model, tmp_path):
     found = transduce.load(tmp_path / "back").translate(texts, **settings)
     expected = transduce.load(tmp_path / "model").translate(texts, **settings)
     for ours, again in zip(expected, found, strict=True):
-        assert ours.text == again.text
+        assert ours.tokens == again.tokens
         assert ours.score == pytest.approx(again.score, abs=1e-4)
 
 
