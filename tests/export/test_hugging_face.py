@@ -107,6 +107,7 @@ def test_nothing_of_others_is_replaced(tmp_path):
     make_directory(tmp_path / "model")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    (tmp_path / "mine" / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="holds other things"):
         export_model(tmp_path / "model", "hf", tmp_path / "mine")
     with pytest.raises(ModelError, match="is a file"):

@@ -105,6 +105,17 @@ def test_the_tokenizer_is_theirs(separate, tmp_path):
         assert target.decode(source.encode(f"{CODE} bad")) == "bad"
 
 
+def test_special_pieces_may_be_tables(tmp_path):
+    """As newer versions of transformers write them."""
+    make_opus(tmp_path / "opus")
+    tables = {name: {"content": piece, "special": True} for name, piece in
+              (("unk_token", "<unk>"), ("eos_token", "</s>"), ("pad_token", "<pad>"))}  # fmt: skip
+    change_json("tokenizer_config.json", **tables)(tmp_path / "opus")
+    change_json("config.json", length_penalty=2, num_beams=None)(tmp_path / "opus")
+    import_model(tmp_path / "opus", tmp_path / "model")
+    assert ModelDirectory(tmp_path / "model").tokenizers[0].unk_id == 1
+
+
 def test_ids_are_never_control_ids(tmp_path):
     """`</s>` typed in a text is text here; MarianTokenizer ends the sentence at it."""
     make_opus(tmp_path / "opus")

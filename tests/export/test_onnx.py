@@ -100,6 +100,15 @@ def test_the_files_say_what_they_take_and_give(tmp_path):
     assert visible.tolist() == [[True, True, True, False, False]]
 
 
+def test_large_weights_lie_beside_the_graph(tmp_path, monkeypatch):
+    monkeypatch.setattr("transduce.export.onnx.PROTOBUF_LIMIT", 0)
+    directory = make_directory(tmp_path / "model", d_model=64, num_heads=2)
+    out, _ = export_model(tmp_path / "model", "onnx", tmp_path / "onnx")
+    assert (out / "decoder.onnx").stat().st_size < (out / "decoder.onnx.data").stat().st_size
+    check_engines(directory, out, sentences(2, seed=5), beam_size=2)
+    assert export_model(tmp_path / "model", "onnx", out)[0] == out  # an earlier export is replaced
+
+
 def test_padding_changes_nothing(tmp_path):
     make_directory(tmp_path / "model")
     out, _ = export_model(tmp_path / "model", "onnx")

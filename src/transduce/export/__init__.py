@@ -22,6 +22,14 @@ FORMATS = {
 """What `--to` takes, and the function that does it: (model, out) → notes for the user."""
 
 
+_WRITTEN = {
+    *("config.json", "generation_config.json", "model.safetensors", "README.md"),
+    *("source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json"),
+    *("encoder.onnx", "encoder.onnx.data", "decoder.onnx", "decoder.onnx.data"),
+    *("recipe.toml", "card.md", "tokenizer.model", "source.model", "target.model"),
+}
+
+
 def export_model(model: Path, to: str, out: Path | None = None) -> tuple[Path, list[str]]:
     """Write a model in another form; return where it is, and what its user should know.
 
@@ -69,7 +77,5 @@ def import_model(path: Path, out: Path) -> list[str]:
 
 
 def _is_foreign(directory: Path) -> bool:
-    """Whether a directory that would be replaced holds what neither export nor import wrote."""
-    known = {"config.json", "encoder.onnx", "recipe.toml"}
-    files = {file.name for file in directory.iterdir()}
-    return bool(files) and not files & known
+    """Whether a directory that would be replaced holds anything that neither export nor import wrote."""
+    return any(file.name not in _WRITTEN for file in directory.iterdir())

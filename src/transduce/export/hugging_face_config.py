@@ -78,7 +78,7 @@ def read_config(path: Path) -> TheirConfig:
     known = {field.name for field in fields(TheirConfig)}
     try:
         theirs = TypeAdapter(TheirConfig).validate_python(
-            {name: value for name, value in table.items() if name in known}
+            {name: value for name, value in table.items() if name in known and value is not None}
         )
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())

@@ -64,7 +64,7 @@ def read_tokenizers(
     """
     config = read_tokenizer_config(path)
     names = ["vocab.json", "target_vocab.json" if config.get("separate_vocabs") else "vocab.json"]
-    unknown, end = str(config.get("unk_token", "<unk>")), str(config.get("eos_token", "</s>"))
+    unknown, end = _special(config, "unk_token", "<unk>"), _special(config, "eos_token", "</s>")
     found = []
     for side, name, size in zip(("source.spm", "target.spm"), names, sizes, strict=True):
         ids, file = _read_json(path / name), path / name
@@ -79,6 +79,12 @@ def read_tokenizers(
         proto = _read_bytes(path / side)
         found.append(MappedTokenizer.build(proto, ids, size=size, name=str(file), **specials))
     return found[0], found[1]
+
+
+def _special(config: dict[str, Any], name: str, usual: str) -> str:
+    """A special piece's name: a word, or a table whose `content` it is."""
+    value = config.get(name) or usual
+    return str(value.get("content", usual) if isinstance(value, dict) else value)
 
 
 def read_tokenizer_config(path: Path) -> dict[str, Any]:

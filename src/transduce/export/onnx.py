@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.errors import ModelError
+from transduce.export.onnx_graph import PROTOBUF_LIMIT
 from transduce.export.onnx_network import decoder_graph, encoder_graph
 from transduce.files import atomic_directory, written_or
 from transduce.recipe import Recipe
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["export_onnx"]
-
-_PROTOBUF_LIMIT = 1_900_000_000  # bytes; a message may have 2 GB, so larger weights lie beside it
 
 
 def export_onnx(directory: ModelDirectory, out: Path) -> list[str]:
@@ -63,7 +62,8 @@ def export_onnx(directory: ModelDirectory, out: Path) -> list[str]:
         for name, graph in (("encoder", encoder_graph), ("decoder", decoder_graph)):
             model = graph(recipe.model, weights).model(metadata)
             size = sum(array.nbytes for array in weights.values())
-            onnx.save(model, place / f"{name}.onnx", save_as_external_data=size > _PROTOBUF_LIMIT)
+            file, beside = f"{name}.onnx", size > PROTOBUF_LIMIT
+            onnx.save(model, place / file, save_as_external_data=beside, location=f"{file}.data")
         shutil.copyfile(directory.path / "recipe.toml", place / "recipe.toml")
         save_tokenizers(directory.tokenizers, place)
         (place / "card.md").write_text(directory.card, encoding="utf-8")

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["Graph", "Value"]
+__all__ = ["PROTOBUF_LIMIT", "Graph", "Value"]
 
 Value: TypeAlias = str
 """The name of what a node gives, an input, or a weight."""
 
+PROTOBUF_LIMIT = 1_900_000_000
+"""Bytes of weights in one file: a protobuf message may have 2 GB, so larger ones lie beside it."""
 _OPSET = 20  # the first with Gelu
 _IR_VERSION = 10  # what ONNX Runtime reads from 1.18 on
 
@@ -76,7 +78,7 @@ class Graph:
         return halves
 
     def model(self, metadata: Mapping[str, str]) -> ModelProto:
-        """The whole, checked by onnx itself."""
+        """The whole, checked by onnx itself where it is not too large."""
         from onnx import checker, helper
 
         graph = helper.make_graph(
@@ -87,7 +89,8 @@ class Graph:
             producer_name="transduce",
         )  # fmt: skip
         helper.set_model_props(model, dict(metadata))
-        checker.check_model(model)
+        if sum(len(tensor.raw_data) for tensor in self._weights.values()) <= PROTOBUF_LIMIT:
+            checker.check_model(model)  # which cannot take more
         return model
 
     def _described(self, name: str, dtype: type, shape: Sequence[int | str]) -> Any:
