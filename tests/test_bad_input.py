@@ -208,6 +208,25 @@ CASES = {
     "beam of nothing": (a_model, [*MODEL, "--beam-size", "0"], ["beam_size"]),
     "another room at decoding": (a_model, [*MODEL, "--set", "train.max_steps=1"], ["search settings"]),
     "unknown search setting": (a_model, [*MODEL, "--set", "search.beem_size=1"], ["beam_size"]),
+    "export to a form that is none": (a_model, ["export", "model", "--to", "pdf"], ["'pdf'", "hf, onnx"]),
+    "export into a file": (
+        lambda directory, model: (a_model(directory, model), (directory / "out").write_text("mine")),
+        ["export", "model", "--to", "hf", "--out", "out"],
+        ["out is a file"],
+    ),
+    "import of a model that is ours": (
+        a_model,
+        ["import", "model", "--out", "other"],
+        ["config.json", "Marian directory"],
+    ),
+    "import of another network": (
+        lambda directory, model: (
+            (directory / "bert").mkdir(),
+            (directory / "bert" / "config.json").write_text('{"model_type": "bert"}'),
+        ),
+        ["import", "bert", "--out", "other"],
+        ["'bert'", "marian"],
+    ),
     "no input": (a_model, [*MODEL, "--input", "none.txt"], ["none.txt"]),
     "an output that exists": (
         a_model_and("out", b"precious\n"),

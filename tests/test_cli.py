@@ -13,6 +13,8 @@ import pytest
 from digits import digit_pairs
 from transduce import cli
 
+VERBS = ("quickstart", "check", "train", "evaluate", "translate", "export", "import")
+
 
 @pytest.fixture
 def run(capfd, monkeypatch):
@@ -32,11 +34,23 @@ def run(capfd, monkeypatch):
 def test_help_is_complete(run):
     code, out, _ = run("--help")
     assert code == 0
-    for verb in ("quickstart", "check", "train", "evaluate", "translate", "export", "info", "presets"):
+    for verb in (
+        "quickstart",
+        "check",
+        "train",
+        "evaluate",
+        "translate",
+        "export",
+        "import",
+        "info",
+        "presets",
+    ):
         assert f" {verb} " in out
 
 
-@pytest.mark.parametrize("verb", ["quickstart", "check", "train", "evaluate", "translate", "export"])
+@pytest.mark.parametrize(
+    "verb", ["quickstart", "check", "train", "evaluate", "translate", "export", "import"]
+)
 def test_every_verb_shows_an_example(run, verb):
     code, out, _ = run(verb, "--help")
     assert code == 0
@@ -80,6 +94,10 @@ def test_version(run):
         (["train", "--set", "model.d_modl=3"], "did you mean d_model?"),
         (["train", "/nowhere.toml"], "the recipe /nowhere.toml cannot be read"),
         (["evaluate", "/m", "--source", "/n"], "--reference"),
+        (["export", "/nowhere", "--to", "hf"], "there is no model directory /nowhere"),
+        (["export", "/nowhere", "--to", "tf"], "there is no form 'tf' to export to; there are hf, onnx"),
+        (["export", "/nowhere"], "--to"),
+        (["import", "/nowhere", "--out", "m"], "there is no directory /nowhere to import"),
         (["quickstart", "--minutes", "0"], "--minutes must be above 0"),
         (["quickstart", "--minutes", "soon"], "--minutes"),
     ],

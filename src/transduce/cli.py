@@ -16,7 +16,7 @@ import typer
 
 from transduce import __version__
 from transduce import cli_options as options
-from transduce.cli_export import export
+from transduce.cli_export import export, import_
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -424,6 +424,7 @@ def _runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
 
 
 app.command()(export)
+app.command(name="import")(import_)
 
 
 @app.command()

@@ -55,7 +55,9 @@ def test_what_serves_without_torch_does_not_import_it(module):
 def test_no_pickle_anywhere():
     for file in SOURCE.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
-        assert not re.search(r"import pickle|torch\.(load|save)\(|allow_pickle=True", text), file
+        # Other people's pickles are read by torch's loader that runs no code from them, or not at all.
+        text = re.sub(r"torch\.load\([^()]*weights_only=True\)|pickle\.UnpicklingError", "", text)
+        assert not re.search(r"from pickle|pickle\.\w|torch\.(load|save)\(|allow_pickle=True", text), file
 
 
 def test_lines_are_split_in_one_place_only():

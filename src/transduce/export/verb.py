@@ -12,6 +12,7 @@ from rich.console import Console
 
 from transduce.errors import ModelError
 from transduce.export.ctranslate2 import Quantization, export_ctranslate2
+from transduce.export.forms import FORMS, export_form
 from transduce.export.parity import measure_parity, sample_sources
 from transduce.export.shortlist import vocabulary_map
 from transduce.files import write_atomic, written_or
@@ -39,9 +40,9 @@ def export_model(
 
     Args:
         model: model directory or finished run.
-        to: `ct2`.
+        to: `ct2`, or one of `FORMS`.
         quantization: number form of the exported weights.
-        out: instead of `MODEL/ct2`.
+        out: instead of `MODEL/ct2`, `MODEL/hf`, ...
         sample: sentences to compare on; else random ids.
         console: where it is shown what is being done.
         shortlist: source and target text (or one file with both) to learn a target-vocabulary
@@ -51,8 +52,13 @@ def export_model(
         TransduceError: the format is unknown, a setting cannot be carried, a file cannot be read, or
             the export cannot be written.
     """
+    if to in FORMS:
+        if sample is not None or shortlist is not None:
+            raise ModelError(f"--sample and --source are for --to ct2; {to} is written exactly")
+        place, notes = export_form(model, to, out)
+        return "\n".join([f"exported to {place}", *notes])
     if to != "ct2":
-        raise ModelError(f"there is no format {to!r} to export to; there is ct2")
+        raise ModelError(f"there is no form {to!r} to export to; there are ct2, {', '.join(FORMS)}")
     if quantization not in get_args(Quantization):
         known = ", ".join(get_args(Quantization))
         raise ModelError(f"quantization is {quantization!r}, but must be one of {known}")

@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 NormPlacement = Literal["post", "pre"]
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "swish", "swiglu"]
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
 SinusoidVariant = Literal["interleaved", "halves", "tensor2tensor"]
 Tying = Literal["none", "target", "all"]
@@ -67,7 +67,8 @@ class TransformerConfig:
     layer_norm_eps: float = 1e-5
     """Added to the variance in LayerNorm."""
     activation: Activation = "relu"
-    """The feed-forward layer's non-linearity: `relu` (the paper), `gelu`, or `swiglu` (gated)."""
+    """The feed-forward layer's non-linearity: `relu` (the paper), `gelu`, `swish` (x · sigmoid(x), as in
+    OPUS-MT), or `swiglu` (gated)."""
 
     position: PositionKind = "sinusoidal"
     """How a position is told: `sinusoidal` (the paper), `learned`, or `rotary` (in self-attention)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jaxtyping import Float
@@ -13,13 +14,15 @@ from transduce.model.dropout import Dropout
 
 __all__ = ["FeedForward", "GatedFeedForward", "make_feed_forward"]
 
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+
 
 class FeedForward(nn.Module):
-    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, activation ReLU (the paper, eq. 2) or GELU."""
+    """FFN(x) = activation(x W_1 + b_1) W_2 + b_2, activation ReLU (the paper, eq. 2), GELU or swish."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.activation = F.gelu if config.activation == "gelu" else F.relu
+        self.activation = _ACTIVATIONS[config.activation]
         self.w_1 = nn.Linear(config.d_model, config.d_ff)
         self.w_2 = nn.Linear(config.d_ff, config.d_model)
         self.dropout = Dropout(config.activation_dropout)

@@ -27,6 +27,7 @@ __all__ = [
     "Normalization",
     "Tokenizer",
     "TokenizerConfig",
+    "load_processor",
     "load_tokenizers",
     "normalise",
     "remove_stale",
@@ -36,6 +37,7 @@ __all__ = [
 
 Normalization = Literal["nfc", "nfkc"]
 
+ARCHIVE = b"PK"  # a SentencePiece model begins otherwise
 JOINT_FILE = "tokenizer.model"
 SIDE_FILES = ("source.model", "target.model")
 
@@ -95,7 +97,7 @@ class Tokenizer:
 
     def __init__(self, proto: bytes, name: str = "tokenizer") -> None:
         self._proto = proto
-        self._processor = _load_processor(proto, name)
+        self._processor = load_processor(proto, name)
         self.normalization: Normalization = "nfkc" if proto.endswith(trailer("nfkc")) else "nfc"
         """The Unicode form that `encode` brings text to."""
         self.pad_id = self._special("pad_id", name)
@@ -120,19 +122,28 @@ class Tokenizer:
             raise TokenizerError(
                 f"{path} cannot be read ({error.strerror}); expected a SentencePiece model"
             ) from error
-        return cls(proto, str(path))
+        return cls.from_bytes(proto, str(path))
 
     @classmethod
-    def from_bytes(cls, proto: bytes) -> Tokenizer:
-        """Take a model file's content.
+    def from_bytes(cls, proto: bytes, name: str = "tokenizer") -> Tokenizer:
+        """Take a model file's content, of either kind.
 
         Raises:
             TokenizerError: it is not a SentencePiece model with all of pad, unk, bos and eos.
         """
-        return cls(proto)
+        if proto.startswith(ARCHIVE):
+            # Here, because the other kind builds on this one.
+            from transduce.text.mapped_tokenizer import MappedTokenizer
+
+            return MappedTokenizer(proto, name)
+        return cls(proto, name)
 
     def to_bytes(self) -> bytes:
         """The model file's content."""
+        return self._proto
+
+    def sentencepiece_model(self) -> bytes:
+        """The content of a file that SentencePiece itself reads."""
         return self._proto
 
     def fingerprint(self) -> str:
@@ -247,7 +258,7 @@ def trailer(normalization: Normalization) -> bytes:
     return bytes([0x1A, len(name) + 2, 0x0A, len(name)]) + name
 
 
-def _load_processor(proto: bytes, name: str) -> Any:
+def load_processor(proto: bytes, name: str) -> Any:
     """SentencePiece's own object.
 
     Raises:
