@@ -23,7 +23,6 @@ from transduce.files import what_to_do
 if TYPE_CHECKING:
     from transduce.evaluate.scores import Scores
     from transduce.evaluate.significance import Comparison
-    from transduce.translate.ctranslate2_runtime import Runtime
     from transduce.translate.translator import EngineName
 
 __all__ = ["app", "main"]
@@ -62,18 +61,6 @@ Memory = Annotated[
 ]
 AllowChanges = Annotated[
     bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
-]
-
-Engine = Annotated[
-    str,
-    typer.Option("--engine", help="`ctranslate2` (needs an export), `torch`, or `auto`: the export if any."),
-]
-Threads = Annotated[
-    int | None, typer.Option("--threads", help="Threads for an export; by default all physical cores.")
-]
-ComputeType = Annotated[
-    str | None,
-    typer.Option("--compute-type", help="Number form for an export: float32, int8; default: its own."),
 ]
 
 
@@ -292,9 +279,9 @@ def evaluate(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Keep MODEL's translations.")
     ] = None,
-    engine: Engine = "auto",
-    threads: Threads = None,
-    compute_type: ComputeType = None,
+    engine: options.Engine = "auto",
+    threads: options.Threads = None,
+    compute_type: options.ComputeType = None,
     overrides: Overrides = None,
     json_output: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
 ) -> None:
@@ -322,7 +309,7 @@ def evaluate(
     results: list[Scores] | list[Comparison]
     if model is not None and source is not None:
         how |= {"output": output, "overrides": overrides or (), "console": stderr_console()}
-        how |= {"engine": engine, "runtime": _runtime(threads, compute_type)}
+        how |= {"engine": engine, "runtime": options.runtime(threads, compute_type)}
         results = [scoring.score_model(model, source, reference, **how)]
     elif len(files) == 1:
         results = [scoring.score_file(files[0], reference, target_language=target_language, **how)]
@@ -363,9 +350,9 @@ def translate(
     top_k: options.TopK = None,
     top_p: options.TopP = None,
     repair: Repair = False,
-    engine: Engine = "auto",
-    threads: Threads = None,
-    compute_type: ComputeType = None,
+    engine: options.Engine = "auto",
+    threads: options.Threads = None,
+    compute_type: options.ComputeType = None,
     overrides: Overrides = None,
 ) -> None:
     """Translate lines: N lines in, N lines out, in order; or documents, or a folder of them.
@@ -406,21 +393,12 @@ def translate(
         ensemble=ensemble or (),
         mean=ensemble_mean,
         engine=cast("EngineName", engine),
-        runtime=_runtime(threads, compute_type),
+        runtime=options.runtime(threads, compute_type),
         **options.protection_settings(protect, protect_pattern or ()),
         **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
         **search,
     )  # fmt: skip
-
-
-def _runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
-    """What was asked for, or None."""
-    if threads is None and compute_type is None:
-        return None
-    from transduce.translate.ctranslate2_runtime import Runtime
-
-    return Runtime(threads=threads or 0, compute_type=compute_type or "default")  # type: ignore[arg-type]
 
 
 app.command()(export)

@@ -1,4 +1,4 @@
-"""Options of `transduce translate`, and what they come to as arguments of the translator.
+"""Options of `transduce translate` and `evaluate`, and what they come to as arguments of the translator.
 
 Does not know: how anything is translated. Nothing heavy is imported here.
 """
@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.errors import SearchError
 
+if TYPE_CHECKING:
+    from transduce.translate.ctranslate2_runtime import Runtime
+
 __all__ = [
     "Alignments",
+    "ComputeType",
     "CopyOthers",
+    "Engine",
     "Ensemble",
     "EnsembleMean",
     "Fuzzy",
@@ -31,9 +36,11 @@ __all__ = [
     "Sample",
     "Seed",
     "Temperature",
+    "Threads",
     "TopK",
     "TopP",
     "protection_settings",
+    "runtime",
     "sampling_settings",
 ]
 
@@ -51,6 +58,17 @@ Ensemble = Annotated[
 ]
 EnsembleMean = Annotated[
     str, typer.Option("--ensemble-mean", help="Average of probability, or of log_probability.")
+]
+Engine = Annotated[
+    str,
+    typer.Option("--engine", help="`ctranslate2` (needs an export), `torch`, or `auto`: the export if any."),
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", help="Threads for an export; by default all physical cores.")
+]
+ComputeType = Annotated[
+    str | None,
+    typer.Option("--compute-type", help="Number form for an export: float32, int8; default: its own."),
 ]
 GlossaryFile = Annotated[
     Path | None,
@@ -149,6 +167,15 @@ def sampling_settings(sample: bool, **settings: float | int | None) -> dict[str,
         option = "--" + next(iter(given)).replace("_", "-")
         raise SearchError(f"{option} only matters to samples: give --sample as well, or leave it out")
     return {"method": "sample", **given} if sample else {}
+
+
+def runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
+    """What was asked for, or None."""
+    if threads is None and compute_type is None:
+        return None
+    from transduce.translate.ctranslate2_runtime import Runtime
+
+    return Runtime(threads=threads or 0, compute_type=compute_type or "default")  # type: ignore[arg-type]
 
 
 def protection_settings(kinds: str, patterns: Sequence[str]) -> dict[str, Any]:

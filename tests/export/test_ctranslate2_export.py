@@ -170,7 +170,7 @@ def test_the_verb_reports_and_keeps_it_in_the_card(model_directory, write_pairs,
     assert card.startswith(before.rstrip())
     assert card.count("## CTranslate2 export") == 1
     assert "on 30 sentences of text" in card
-    with pytest.raises(ModelError, match="no format 'gguf'"):
+    with pytest.raises(ModelError, match="no form 'gguf'"):
         export_model(model_directory, "gguf", "int8", None, None, console)
     with pytest.raises(ModelError, match="quantization is 'int3', but must be one of int8"):
         export_model(model_directory, "ct2", "int3", None, None, console)

@@ -112,6 +112,7 @@ class OnnxEngine:
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
         keys: Sequence[int] | None = None,
+        details: bool = True,  # noqa: ARG002 - they come of themselves here
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`.
 
