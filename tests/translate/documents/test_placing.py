@@ -165,3 +165,17 @@ def test_thousands_of_tags_in_one_sentence_end_in_time():
     assert sorted(e.key for e in elements(placed.inline)) == list(range(1500))
     assert plain_text(placed.inline) == text
     assert placed.unplaced == 1500 - 256
+
+
+def test_fixed_texts_that_have_no_place_do_not_touch():
+    source = ("a ", Element(0, ("x",), fixed=True), " b ", Element(1, ("y",), fixed=True), " c")
+    placed = place(source, "Q.")
+    assert plain_text(placed.inline) == "Q. x y"
+    assert placed.unplaced == 2
+
+
+def test_a_word_that_is_part_of_a_larger_one_for_the_model_is_placed_all_the_same():
+    source = ("the form (", Element(0, ("model",), fixed=True), "), and")
+    pairs = [("(model),", "(MODEL)"), ("form", "FORM")]
+    links = links_of("the form (model), and", "UND, (MODEL) FORM DIE", pairs)
+    assert plain_text(place(source, "UND, (MODEL) FORM DIE", links).inline) == "UND, (model) FORM DIE"

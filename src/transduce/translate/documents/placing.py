@@ -25,7 +25,6 @@ __all__ = ["Link", "Placed", "place"]
 # A word, or a single mark; in scripts written without spaces every character may begin a word.
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNIT = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+|[^\w\s]")
-_LEAST = 0.5
 _MOST_SPANS = 256  # side by side in one sentence; more than that nobody wrote, and they go to the end
 _MARK_WEIGHT = 0.25  # what attention says about punctuation is worth little
 
@@ -74,6 +73,8 @@ class _Span:
     end: int
     children: list[_Span]
     target: tuple[int, int] = field(default=(0, 0))
+    apart: bool = False
+    """It has text of its own, and nothing tells its place: a space parts it from what is there."""
 
 
 def _spans(inline: Inline, start: int = 0) -> list[_Span]:
@@ -98,6 +99,8 @@ def _built(text: str, spans: Sequence[_Span], start: int, end: int) -> Inline:
         a, b = max(at, span.target[0]), max(at, span.target[1])
         if a > at:
             parts.append(text[at:a])
+        if span.apart and parts:
+            parts.append(" ")
         content = span.element.content if span.element.fixed else _built(text, span.children, a, b)
         parts.append(Element(span.element.key, content, span.element.fixed))
         at = b
@@ -140,8 +143,7 @@ class _Page:
         while best:  # the surest first; the others make do with what is left
             span = max((s for s in waiting if id(s) in best), key=lambda s: best[id(s)][0])
             score, place = best.pop(id(span))
-            words = any(map(str.isalnum, self.source[span.start : span.end]))
-            if score < (_LEAST if words else 0) or not score:  # words do not come down to a full stop
+            if score <= 0:
                 break
             span.target = place
             taken.append(place)
@@ -150,7 +152,7 @@ class _Page:
                 if id(other) in best and _overlap(best[id(other)][1], place):
                     best[id(other)] = self._best(other, target, taken)
         for span in waiting:
-            span.target = (target[1], target[1])
+            span.target, span.apart = (target[1], target[1]), span.element.fixed
         self.unplaced += len(waiting)
         has_text = {id(span) for span in around}
         for span in spans:
@@ -183,16 +185,24 @@ class _Page:
         """The stretch of free units within `target` that speaks most for `span`, and how much."""
         best, place = 0.0, (target[1], target[1])
         total, start = 0.0, None
+        # Marks only count inside, or at an end where the source has one too: words do not come down
+        # to a full stop, and a bracket around a tag stays outside.
+        text = self.source[span.start : span.end].strip()
+        may_begin, may_end = not text[0].isalnum(), not text[-1].isalnum()
         for (a, b), origins in zip(self.units, self.origins, strict=True):
             if a < target[0] or b > target[1] or any(_overlap((a, b), other) for other in taken):
                 total, start = 0.0, None
                 continue
-            gain = _vote(origins, span) * (1.0 if any(map(str.isalnum, self.target[a:b])) else _MARK_WEIGHT)
+            is_word = any(map(str.isalnum, self.target[a:b]))
+            if start is None and not is_word and not may_begin:
+                continue
+            gain = _vote(origins, span) * (1.0 if is_word else _MARK_WEIGHT)
             if total + gain <= 0:
                 total, start = 0.0, None
                 continue
             total, start = total + gain, a if start is None else start
-            if total > best or (total == best and self._nearer(span, (start, b), place)):
+            better = total > best or (total == best and self._nearer(span, (start, b), place))
+            if better and (is_word or may_end):
                 best, place = total, (start, b)
         return best, place
 
