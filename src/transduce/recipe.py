@@ -11,6 +11,7 @@ and every model, so that both explain themselves. No torch here: reading a recip
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -288,6 +289,12 @@ def _merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:
             base[key] = dict(value) if isinstance(value, Mapping) else value
 
 
+@functools.cache
+def _adapter() -> TypeAdapter[Recipe]:
+    """Pydantic's reader of recipes, made once: that takes longer than reading one."""
+    return TypeAdapter(Recipe)
+
+
 def _checked(table: Mapping[str, Any], name: str) -> Recipe:
     """Tables → dataclasses; every problem is told in one line."""
     schema = table.get("schema", _SCHEMA)
@@ -297,7 +304,7 @@ def _checked(table: Mapping[str, Any], name: str) -> Recipe:
         )
     _refuse_unknown(table, Recipe, name)
     try:
-        return TypeAdapter(Recipe).validate_python(table)
+        return _adapter().validate_python(table)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise RecipeError(f"{name}: {problems}") from error
