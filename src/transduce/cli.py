@@ -17,6 +17,17 @@ import typer
 from transduce import __version__
 from transduce import cli_options as options
 from transduce.cli_export import export, import_
+from transduce.cli_options import (
+    AllowChanges,
+    Memory,
+    Model,
+    Overrides,
+    Repair,
+    Source,
+    SourceLanguage,
+    Target,
+    TargetLanguage,
+)
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -37,31 +48,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-
-Source = Annotated[
-    Path,
-    typer.Option("--source", metavar="FILE", help="Source sentences, or TSV/JSONL/TMX with both sides."),
-]
-Target = Annotated[
-    Path | None, typer.Option("--target", metavar="FILE", help="Target sentences, line by line.")
-]
-SourceLanguage = Annotated[str, typer.Option("--source-language", metavar="CODE", help="Such as en.")]
-TargetLanguage = Annotated[str, typer.Option("--target-language", metavar="CODE", help="Such as de.")]
-Repair = Annotated[
-    bool, typer.Option("--repair", help="Replace bytes that are not UTF-8 instead of stopping.")
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or a finished run.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="ROOM.FIELD=VALUE", help="Change one setting; may be given again."),
-]
-
-Memory = Annotated[
-    str, typer.Option("--memory", metavar="SIZE", help="Most memory to take, such as 8GB; else what is free.")
-]
-AllowChanges = Annotated[
-    bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
-]
 
 
 def main() -> NoReturn:

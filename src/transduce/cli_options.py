@@ -1,4 +1,4 @@
-"""Options of `transduce translate` and `evaluate`, and what they come to as arguments of the translator.
+"""Options that several verbs share, those of `transduce translate`, and what they come to as arguments.
 
 Does not know: how anything is translated. Nothing heavy is imported here.
 """
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alignments",
+    "AllowChanges",
     "ComputeType",
     "CopyOthers",
     "Engine",
@@ -27,14 +28,22 @@ __all__ = [
     "GlossaryFile",
     "InputFile",
     "InputFormat",
+    "Memory",
+    "Model",
     "OutputFile",
+    "Overrides",
     "Overwrite",
     "Protect",
     "ProtectPattern",
+    "Repair",
     "Resume",
     "Retranslate",
     "Sample",
     "Seed",
+    "Source",
+    "SourceLanguage",
+    "Target",
+    "TargetLanguage",
     "Temperature",
     "Threads",
     "TopK",
@@ -47,6 +56,31 @@ __all__ = [
 _FILES = "Files, documents and folders"
 _HOLD = "What a translation must hold"
 _SAMPLING = "Sampling"
+
+Source = Annotated[
+    Path,
+    typer.Option("--source", metavar="FILE", help="Source sentences, or TSV/JSONL/TMX with both sides."),
+]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="FILE", help="Target sentences, line by line.")
+]
+SourceLanguage = Annotated[str, typer.Option("--source-language", metavar="CODE", help="Such as en.")]
+TargetLanguage = Annotated[str, typer.Option("--target-language", metavar="CODE", help="Such as de.")]
+Repair = Annotated[
+    bool, typer.Option("--repair", help="Replace bytes that are not UTF-8 instead of stopping.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, or a finished run.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="ROOM.FIELD=VALUE", help="Change one setting; may be given again."),
+]
+
+Memory = Annotated[
+    str, typer.Option("--memory", metavar="SIZE", help="Most memory to take, such as 8GB; else what is free.")
+]
+AllowChanges = Annotated[
+    bool, typer.Option("--allow-changes", help="Go on although settings or text changed.")
+]
 
 Alignments = Annotated[
     Path | None,
