@@ -12,18 +12,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transduce.translate.translator import Translator
+    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.translator import EngineName, Translator
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 
-def load(model: str | Path) -> Translator:
+def load(model: str | Path, *, engine: EngineName = "auto", runtime: Runtime | None = None) -> Translator:
     """Load a finished model directory (`runs/NAME/model`) as a `Translator`.
+
+    Args:
+        model: where it lies.
+        engine: `ctranslate2` runs its export, `torch` its weights, `auto` the export if there is one.
+        runtime: threads and number form of the export.
 
     Raises:
         ModelError: the directory is missing, incomplete or of a newer schema.
     """
     from transduce.translate.translator import Translator
 
-    return Translator.load(model)
+    return Translator.load(model, engine=engine, runtime=runtime)
