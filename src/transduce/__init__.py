@@ -13,18 +13,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from transduce.translate.translator import Translator
+    from transduce.search.ensemble import Mean
+    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.translator import EngineName, Translator
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 
-def load(model: str | Path | Sequence[str | Path]) -> Translator:
+def load(
+    model: str | Path | Sequence[str | Path],
+    *,
+    mean: Mean = "probability",
+    engine: EngineName = "auto",
+    runtime: Runtime | None = None,
+) -> Translator:
     """Load a finished model directory (`runs/NAME/model`) as a `Translator`; several translate as one.
+
+    Args:
+        model: where it lies; several must have the same vocabularies.
+        mean: what several are averaged by: `probability` or `log_probability`.
+        engine: `ctranslate2` runs its export, `torch` its weights, `auto` the export if there is one.
+        runtime: threads and number form of the export.
 
     Raises:
         ModelError: a directory is missing, incomplete or of a newer schema; vocabularies differ.
     """
     from transduce.translate.translator import Translator
 
-    return Translator.load(model)
+    return Translator.load(model, engine=engine, runtime=runtime)

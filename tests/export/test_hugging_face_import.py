@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 import transduce
 from transduce.errors import ModelError, TransduceError
-from transduce.export.forms import export_model, import_model
+from transduce.export.forms import export_form, import_model
 from transduce.translate.model_directory import ModelDirectory
 
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -131,7 +131,7 @@ def test_ids_are_never_control_ids(tmp_path):
 def test_our_own_export_comes_back(model, tmp_path):
     """Out and in again: the same configuration but for the order of columns, and the same answers."""
     before = make_directory(tmp_path / "model", search={"length_penalty": "power"}, **model)
-    out, _ = export_model(tmp_path / "model", "hf", tmp_path / "hf")
+    out, _ = export_form(tmp_path / "model", "hf", tmp_path / "hf")
     import_model(out, tmp_path / "back")
     after = ModelDirectory(tmp_path / "back")
     for field in ("norm", "position", "position_offset", "tie", "output_bias"):
@@ -150,7 +150,7 @@ def test_our_own_export_comes_back(model, tmp_path):
 def test_an_imported_model_goes_out_again(tmp_path):
     make_opus(tmp_path / "opus")
     import_model(tmp_path / "opus", tmp_path / "model")
-    export_model(tmp_path / "model", "hf", tmp_path / "hf")
+    export_form(tmp_path / "model", "hf", tmp_path / "hf")
     check_logits(ModelDirectory(tmp_path / "model"), theirs.load(tmp_path / "hf"))
     assert (tmp_path / "hf" / "source.spm").read_bytes() == (tmp_path / "opus" / "source.spm").read_bytes()
     old, new = (json.loads((tmp_path / name / "vocab.json").read_text()) for name in ("opus", "hf"))

@@ -15,7 +15,7 @@ from directories import make_directory, sentences, torch_engine
 import transduce
 from digits import digit_pairs
 from transduce.errors import ModelError
-from transduce.export.forms import export_model
+from transduce.export.forms import export_form
 from transduce.translate.onnx_engine import load_onnx
 
 onnx = pytest.importorskip("onnx")
@@ -36,7 +36,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_kind_of_model_is_carried_exactly(variant, tmp_path):
     directory = make_directory(tmp_path / "model", **VARIANTS[variant])
-    out, notes = export_model(tmp_path / "model", "onnx")
+    out, notes = export_form(tmp_path / "model", "onnx")
     assert out == tmp_path / "model" / "onnx"
     assert notes == []
     for beam_size in (1, 4):
@@ -45,7 +45,7 @@ def test_every_kind_of_model_is_carried_exactly(variant, tmp_path):
 
 def test_company_does_not_matter_and_samples_and_prefixes_work(tmp_path):
     directory = make_directory(tmp_path / "model")
-    out, _ = export_model(tmp_path / "model", "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx")
     rows = [directory.tokenizers[0].encode(text) for text in sentences(12, seed=8)]
     ours, whole = torch_engine(directory), onnx_engine(directory, out)
     small = onnx_engine(directory, out, batch_tokens=1)
@@ -63,7 +63,7 @@ def test_company_does_not_matter_and_samples_and_prefixes_work(tmp_path):
 
 def test_alignments_are_torchs(tmp_path):
     directory = make_directory(tmp_path / "model", num_decoder_layers=3)
-    out, _ = export_model(tmp_path / "model", "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx")
     source, target = directory.tokenizers
     rows = [[], *(source.encode(text) for text in sentences(6, seed=1))]
     written = [[5], *(target.encode(text) for text in sentences(5, seed=2)), []]
@@ -71,7 +71,7 @@ def test_alignments_are_torchs(tmp_path):
 
 
 def test_what_was_trained_translates_the_same(tmp_path, digit_run):
-    out, _ = export_model(digit_run, "onnx", tmp_path / "onnx")
+    out, _ = export_form(digit_run, "onnx", tmp_path / "onnx")
     texts = [source for source, _ in digit_pairs(60, seed=8)] + ["", "one " * 40]
     ours, found = transduce.load(digit_run), load_onnx(out, num_threads=1)
     assert found.languages == ("en", "de")
@@ -85,7 +85,7 @@ def test_what_was_trained_translates_the_same(tmp_path, digit_run):
 
 def test_the_files_say_what_they_take_and_give(tmp_path):
     make_directory(tmp_path / "model", d_k=4, d_v=6)
-    out, _ = export_model(tmp_path / "model", "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx")
     decoder = onnxruntime.InferenceSession(out / "decoder.onnx", providers=["CPUExecutionProvider"])
     shapes = {value.name: value.shape for value in [*decoder.get_inputs(), *decoder.get_outputs()]}
     assert shapes["ids"] == ["rows"]
@@ -103,15 +103,15 @@ def test_the_files_say_what_they_take_and_give(tmp_path):
 def test_large_weights_lie_beside_the_graph(tmp_path, monkeypatch):
     monkeypatch.setattr("transduce.export.onnx.PROTOBUF_LIMIT", 0)
     directory = make_directory(tmp_path / "model", d_model=64, num_heads=2)
-    out, _ = export_model(tmp_path / "model", "onnx", tmp_path / "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx", tmp_path / "onnx")
     assert (out / "decoder.onnx").stat().st_size < (out / "decoder.onnx.data").stat().st_size
     check_engines(directory, out, sentences(2, seed=5), beam_size=2)
-    assert export_model(tmp_path / "model", "onnx", out)[0] == out  # an earlier export is replaced
+    assert export_form(tmp_path / "model", "onnx", out)[0] == out  # an earlier export is replaced
 
 
 def test_padding_changes_nothing(tmp_path):
     make_directory(tmp_path / "model")
-    out, _ = export_model(tmp_path / "model", "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx")
     encoder = onnxruntime.InferenceSession(out / "encoder.onnx", providers=["CPUExecutionProvider"])
     (alone,) = encoder.run(["memory_keys.0"], {"source": np.array([[5, 6, 3]])})
     (padded,) = encoder.run(["memory_keys.0"], {"source": np.array([[5, 6, 3, 0, 0], [5, 6, 7, 8, 3]])})
@@ -120,7 +120,7 @@ def test_padding_changes_nothing(tmp_path):
 
 def test_a_source_beyond_the_positions_is_said(tmp_path):
     directory = make_directory(tmp_path / "model", position="learned", max_len=48)
-    out, _ = export_model(tmp_path / "model", "onnx")
+    out, _ = export_form(tmp_path / "model", "onnx")
     engine = onnx_engine(directory, out)
     with pytest.raises(ModelError, match="a source of 60 tokens came, but this export has 48 positions"):
         engine.search([[5] * 59], directory.recipe.search)
@@ -132,7 +132,7 @@ def test_a_source_beyond_the_positions_is_said(tmp_path):
 def test_a_step_without_layers_has_no_past(tmp_path):
     make_directory(tmp_path / "model", num_decoder_layers=0, norm="pre")
     with pytest.raises(ModelError, match="needs one layer"):
-        export_model(tmp_path / "model", "onnx", tmp_path / "onnx")
+        export_form(tmp_path / "model", "onnx", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
@@ -140,7 +140,7 @@ def test_a_step_without_layers_has_no_past(tmp_path):
 def exported(tmp_path_factory):
     place = tmp_path_factory.mktemp("exported")
     make_directory(place / "model")
-    return export_model(place / "model", "onnx", place / "onnx")[0]
+    return export_form(place / "model", "onnx", place / "onnx")[0]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,6 @@ def test_without_the_packages_it_says_what_to_install(exported, tmp_path, monkey
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelError, match=r"pip install 'transduce\[onnx\]'"):
-        export_model(tmp_path / "model", "onnx")
+        export_form(tmp_path / "model", "onnx")
     with pytest.raises(ModelError, match=r"pip install 'transduce\[onnx\]'"):
         load_onnx(exported)
