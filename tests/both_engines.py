@@ -11,8 +11,8 @@ from transduce.batch.collate import SpecialIds
 from transduce.export.ctranslate2 import Vocabulary, save_ctranslate2
 from transduce.model import Transformer, TransformerConfig
 from transduce.translate.ctranslate2_engine import CTranslate2Engine
-from transduce.translate.ctranslate2_runtime import Runtime
 from transduce.translate.exported import Exported, ExportedModel
+from transduce.translate.runtime import Runtime
 from transduce.translate.torch_engine import TorchEngine
 
 IDS = SpecialIds(0, 2, 3)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from transduce.text.lines import read_lines
 from transduce.translate.ctranslate2_engine import CTranslate2Engine
-from transduce.translate.ctranslate2_runtime import Runtime
 from transduce.translate.exported import usable_export
 from transduce.translate.model_directory import ModelDirectory
+from transduce.translate.runtime import Runtime
 from transduce.translate.torch_engine import TorchEngine
 from transduce.translate.translator import Translator
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from transduce.search.ensemble import Mean
-    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.runtime import Runtime
     from transduce.translate.translator import EngineName, Translator
 
 __version__ = "0.1.0"
@@ -41,4 +41,4 @@ def load(
     """
     from transduce.translate.translator import Translator
 
-    return Translator.load(model, engine=engine, runtime=runtime)
+    return Translator.load(model, mean=mean, engine=engine, runtime=runtime)

@@ -317,13 +317,9 @@ def translate(
     copy_others: options.CopyOthers = False,
     retranslate: options.Retranslate = False,
     fuzzy: options.Fuzzy = True,
-    beam_size: Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")] = None,
-    n_best: Annotated[
-        int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")
-    ] = None,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="A JSON object a line: score, tokens, alignment, flags.")
-    ] = False,
+    beam_size: options.BeamSize = None,
+    n_best: options.NBest = None,
+    jsonl: options.Jsonl = False,
     alignments: options.Alignments = None,
     glossary: options.GlossaryFile = None,
     protect: options.Protect = "",
@@ -357,12 +353,6 @@ def translate(
     from transduce.progress import stderr_console
     from transduce.translate.files import FileOptions, translate_stream
 
-    search: dict[str, Any] = {}
-    if overrides:  # reading recipes loads pydantic: an export starts without it
-        from transduce.recipe import search_overrides
-
-        search = search_overrides(overrides)
-
     translate_stream(
         model,
         input_file,
@@ -382,8 +372,7 @@ def translate(
         runtime=options.runtime(threads, compute_type),
         **options.protection_settings(protect, protect_pattern or ()),
         **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
-        **{key: value for key, value in (("beam_size", beam_size), ("n_best", n_best)) if value is not None},
-        **search,
+        **options.search_settings(beam_size, n_best, overrides or ()),
     )  # fmt: skip
 
 

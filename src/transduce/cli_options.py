@@ -14,11 +14,12 @@ import typer
 from transduce.errors import SearchError
 
 if TYPE_CHECKING:
-    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.runtime import Runtime
 
 __all__ = [
     "Alignments",
     "AllowChanges",
+    "BeamSize",
     "ComputeType",
     "CopyOthers",
     "Engine",
@@ -28,8 +29,10 @@ __all__ = [
     "GlossaryFile",
     "InputFile",
     "InputFormat",
+    "Jsonl",
     "Memory",
     "Model",
+    "NBest",
     "OutputFile",
     "Overrides",
     "Overwrite",
@@ -51,6 +54,7 @@ __all__ = [
     "protection_settings",
     "runtime",
     "sampling_settings",
+    "search_settings",
 ]
 
 _FILES = "Files, documents and folders"
@@ -86,6 +90,7 @@ Alignments = Annotated[
     Path | None,
     typer.Option("--alignments", metavar="FILE", help="Write alignments of words (0-0 1-2), line by line."),
 ]
+BeamSize = Annotated[int | None, typer.Option("--beam-size", help="1 is greedy and fastest.")]
 Ensemble = Annotated[
     list[Path] | None,
     typer.Option("--ensemble", metavar="MODEL", help="Average with this model; may be given again."),
@@ -153,6 +158,10 @@ TopP = Annotated[
 InputFile = Annotated[
     Path | None, typer.Option("--input", metavar="FILE|DIR", help="Instead of stdin; also a folder.")
 ]
+Jsonl = Annotated[
+    bool, typer.Option("--jsonl", help="A JSON object a line: score, tokens, alignment, flags.")
+]
+NBest = Annotated[int | None, typer.Option("--n-best", help="Alternatives a line (with --jsonl).")]
 OutputFile = Annotated[Path | None, typer.Option("--output", metavar="FILE|DIR", help="Instead of stdout.")]
 InputFormat = Annotated[
     str,
@@ -203,11 +212,22 @@ def sampling_settings(sample: bool, **settings: float | int | None) -> dict[str,
     return {"method": "sample", **given} if sample else {}
 
 
+def search_settings(beam_size: int | None, n_best: int | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """Fields of `SearchConfig` by their own options, and by `--set search.…`."""
+    own = {"beam_size": beam_size, "n_best": n_best}
+    given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+    if overrides:  # reading recipes loads pydantic: an export starts without it
+        from transduce.recipe import search_overrides
+
+        given |= search_overrides(overrides)
+    return given
+
+
 def runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
     """What was asked for, or None."""
     if threads is None and compute_type is None:
         return None
-    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.runtime import Runtime
 
     return Runtime(threads=threads or 0, compute_type=compute_type or "default")  # type: ignore[arg-type]
 

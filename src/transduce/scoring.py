@@ -18,7 +18,7 @@ from transduce.files import write_atomic
 from transduce.progress import track
 from transduce.recipe import search_overrides
 from transduce.text.lines import read_lines
-from transduce.translate.ctranslate2_runtime import Runtime
+from transduce.translate.runtime import Runtime
 from transduce.translate.translator import EngineName, Translator
 
 __all__ = ["compare_files", "score_file", "score_model", "translate_all"]

@@ -10,8 +10,8 @@ from both_engines import IDS, UNK, both_engines, random_sources, same_answer
 from transduce.errors import ModelError, SearchError
 from transduce.search.config import SearchConfig
 from transduce.translate.ctranslate2_engine import CTranslate2Engine
-from transduce.translate.ctranslate2_runtime import Runtime
 from transduce.translate.exported import ExportedModel
+from transduce.translate.runtime import Runtime
 
 SETTINGS = [
     {"beam_size": 1},

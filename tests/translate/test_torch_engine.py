@@ -10,6 +10,7 @@ import torch
 from transduce.batch.collate import SpecialIds, pad_rows
 from transduce.model import Transformer, TransformerConfig
 from transduce.search.config import SearchConfig
+from transduce.translate.runtime import Runtime
 from transduce.translate.torch_engine import TorchEngine
 
 IDS = SpecialIds(0, 2, 3)
@@ -24,7 +25,7 @@ def make_engine(batch_tokens=4096, **changes):
     model = Transformer(TransformerConfig(**{**config, **changes})).eval()
     with torch.no_grad():  # a random network that ends its sentences and prefers some words
         model.output.weight.mul_(3)
-    return TorchEngine(model, IDS, batch_tokens=batch_tokens)
+    return TorchEngine(model, IDS, runtime=Runtime(batch_tokens=batch_tokens))
 
 
 def sources(count, seed=0):

@@ -8,44 +8,17 @@ for each of the two kinds that was needed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from transduce.errors import ModelError
+from transduce.translate.runtime import Runtime
 from transduce.translate.threads import available_threads, idle_threads
 
-__all__ = ["ComputeType", "Runtime", "Workers", "batches"]
+__all__ = ["Workers", "batches"]
 
-ComputeType = Literal["default", "float32", "int8", "int16"]
-
+_BATCH_TOKENS = 1024
 _LONE = 2  # sentences per thread, below which threads work together on each
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """How an exported model is run.
-
-    Raises:
-        ModelError: a value is out of its range.
-    """
-
-    threads: int = 0
-    """Threads in all; 0: the physical cores that the process may use, or `OMP_NUM_THREADS`."""
-    compute_type: ComputeType = "default"
-    """Number form of the matrix products; `default` is that of the exported weights. Another form gives
-    other answers now and then."""
-    batch_tokens: int = 1024
-    """Most source tokens, padding counted, of one batch."""
-
-    def __post_init__(self) -> None:
-        if self.threads < 0:
-            raise ModelError(f"threads is {self.threads}, but must be 0 (automatic) or more")
-        if self.compute_type not in get_args(ComputeType):
-            known = ", ".join(get_args(ComputeType))
-            raise ModelError(f"compute_type is {self.compute_type!r}, but must be one of {known}")
-        if self.batch_tokens < 1:
-            raise ModelError(f"batch_tokens is {self.batch_tokens}, but must be at least 1")
 
 
 class Workers:
@@ -59,6 +32,7 @@ class Workers:
             runtime: threads and number form.
         """
         self._path, self.runtime = path, runtime
+        self.batch_tokens = runtime.batch_tokens or _BATCH_TOKENS
         self.threads = runtime.threads or available_threads()
         # Threads that share one sentence wait for each other at every product: where other work takes
         # their turns, that is slower than one alone, by orders of magnitude.

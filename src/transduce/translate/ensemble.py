@@ -17,6 +17,7 @@ from transduce.errors import ModelError
 from transduce.search.ensemble import EnsembleState, EnsembleStep, Mean
 from transduce.search.step import State, Step
 from transduce.translate.model_directory import ModelDirectory
+from transduce.translate.runtime import Runtime
 from transduce.translate.torch_engine import TorchEngine
 from transduce.translate.translator import Translator
 
@@ -46,7 +47,9 @@ class EnsembleEngine(TorchEngine):
         return step, EnsembleState(tuple(state for _, state in parts))
 
 
-def load_ensemble(models: Sequence[str | Path], mean: Mean = "probability") -> Translator:
+def load_ensemble(
+    models: Sequence[str | Path], mean: Mean = "probability", runtime: Runtime | None = None
+) -> Translator:
     """Load several model directories, or the runs that hold them, as one translator.
 
     Raises:
@@ -65,7 +68,9 @@ def load_ensemble(models: Sequence[str | Path], mean: Mean = "probability") -> T
                 )
     engines = []
     for directory in directories:
-        one = Translator.over_torch(directory.load_transformer(), directory.recipe, *directory.tokenizers)
+        one = Translator.over_torch(
+            directory.load_transformer(), directory.recipe, *directory.tokenizers, runtime=runtime
+        )
         assert isinstance(one.engine, TorchEngine), "over_torch makes a torch engine"
         engines.append(one.engine)
     recipe = first.recipe

@@ -26,7 +26,7 @@ from transduce.translate.translator import EngineName, Translator
 
 if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
-    from transduce.translate.ctranslate2_runtime import Runtime
+    from transduce.translate.runtime import Runtime
 
 __all__ = ["FileOptions", "report", "translate_stream"]
 
@@ -130,12 +130,13 @@ def translate_stream(
         raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
     if ensemble:
         settings["mean"] = mean
+    if engine == "auto" and (glossary is not None or options.get("protect")):
+        engine = "torch"  # an export cannot be made to hold phrases
+    settings |= {"engine": engine, "compute_type": runtime.compute_type if runtime else "default"}
     pipes = [path for path in (input_file, output_file) if path and path.exists() and not path.is_file()]
     if input_file is not None and input_file not in pipes:
         open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
     models = [model, *ensemble]
-    if engine == "auto" and (glossary is not None or options.get("protect")):
-        engine = "torch"  # an export cannot be made to hold phrases
     translator = Translator.load(
         models if ensemble else model, mean=cast("Mean", mean), engine=engine, runtime=runtime
     )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from transduce.batch.collate import SpecialIds, pad_rows
+from transduce.errors import ModelError
 from transduce.model.attention import AttentionRecord
 from transduce.model.inference import InferenceTransformer
 from transduce.model.layers import DecoderLayer
@@ -28,6 +29,7 @@ from transduce.search.request import Request
 from transduce.search.required import most_slots
 from transduce.search.step import State, Step
 from transduce.translate.engine import Alignment
+from transduce.translate.runtime import Runtime
 
 __all__ = ["TorchEngine"]
 
@@ -43,8 +45,7 @@ class TorchEngine:
         ids: SpecialIds,
         *,
         suppress: Sequence[int] = (),
-        batch_tokens: int = _BATCH_TOKENS,
-        compute_type: ComputeType = "float32",
+        runtime: Runtime | None = None,
     ) -> None:
         """Wrap a model.
 
@@ -52,17 +53,19 @@ class TorchEngine:
             model: in evaluation mode.
             ids: pad, start and end symbol.
             suppress: ids that are never generated.
-            batch_tokens: most source cells, times the beam, computed at once.
-            compute_type: what weights are multiplied in for searching; alignments are always exact.
+            runtime: threads, number form of searching (alignments are always exact), size of batches.
 
         Raises:
-            ModelError: there are no int8 products here.
+            ModelError: there is no such number form here.
         """
+        runtime = runtime or Runtime()
+        if runtime.threads:
+            torch.set_num_threads(runtime.threads)
         self.model = model
-        self._inference = InferenceTransformer(model, compute_type)
+        self._inference = InferenceTransformer(model, _number_form(runtime))
         self._ids = ids
         self._suppress = [ids.pad_id, ids.bos_id, *suppress]
-        self._batch_tokens = batch_tokens
+        self._batch_tokens = runtime.batch_tokens or _BATCH_TOKENS
 
     @property
     def _device(self) -> torch.device:
@@ -196,6 +199,13 @@ def _strongest(weights: Tensor, src_len: int, tgt_len: int) -> Alignment:
     if src_len == 0 or tgt_len == 0:
         return ()
     return tuple((s, t) for t, s in enumerate(weights[:tgt_len, :src_len].argmax(-1).tolist()))
+
+
+def _number_form(runtime: Runtime) -> ComputeType:
+    """What products are computed in."""
+    if runtime.compute_type == "int16":
+        raise ModelError("the torch engine computes in float32 or int8: choose one, or --engine ctranslate2")
+    return "int8" if runtime.compute_type == "int8" else "float32"
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
     from transduce.search.hypothesis import Hypothesis
     from transduce.search.phrases import Phrase
-    from transduce.translate.ctranslate2_runtime import Runtime
     from transduce.translate.exported import ExportedModel
+    from transduce.translate.runtime import Runtime
 
 __all__ = ["EngineName", "Translation", "Translator"]
 
@@ -119,7 +119,7 @@ class Translator:
                 raise ModelError("several models translate together with --engine torch only")
             from transduce.translate.ensemble import load_ensemble
 
-            return load_ensemble(model, mean)
+            return load_ensemble(model, mean, runtime)
         if engine != "torch":
             from transduce.translate.exported import usable_export
 
@@ -130,7 +130,7 @@ class Translator:
 
         directory = ModelDirectory(Path(model))
         transformer = directory.load_transformer()
-        return cls.over_torch(transformer, directory.recipe, *directory.tokenizers)
+        return cls.over_torch(transformer, directory.recipe, *directory.tokenizers, runtime=runtime)
 
     @classmethod
     def over_export(cls, exported: ExportedModel, runtime: Runtime | None = None) -> Translator:
@@ -156,7 +156,13 @@ class Translator:
 
     @classmethod
     def over_torch(
-        cls, model: Transformer, recipe: Recipe, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+        cls,
+        model: Transformer,
+        recipe: Recipe,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        *,
+        runtime: Runtime | None = None,
     ) -> Translator:
         """A translator over a network in memory (during training, for instance).
 
@@ -165,6 +171,10 @@ class Translator:
             recipe: the model's.
             source_tokenizer: the model's.
             target_tokenizer: the model's.
+            runtime: number form and batches; threads are the whole process's in torch.
+
+        Raises:
+            ModelError: torch has no such number form here.
         """
         from transduce.batch.collate import SpecialIds
         from transduce.translate.torch_engine import TorchEngine
@@ -172,7 +182,7 @@ class Translator:
         ids = SpecialIds(target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.eos_id)
         # A line break inside a translation would shift every line after it (TRAPS 28).
         suppress = [target_tokenizer.unk_id, *target_tokenizer.newline_ids]
-        engine = TorchEngine(model, ids, suppress=suppress)
+        engine = TorchEngine(model, ids, suppress=suppress, runtime=runtime)
         return cls(
             engine,
             source_tokenizer,
