@@ -91,7 +91,7 @@ def translate_document(translator: Translator, document: Document, console: Cons
         options: for `Translator.translate`; without `protect`, placeholders, URLs and code are
             protected, where the engine can write what it must.
     """
-    options.setdefault("protect", _protection(translator, options))
+    options = {"protect": _protection(translator, options), "details": False, **options}
     with track(console, "translating", "sentences") as tell:
         rendered = translate_inlines(translator, document.inlines, progress=tell, **options)
     flags: Counter[str] = Counter()

@@ -119,20 +119,16 @@ def translate_stream(
         TransduceError: the model or the input cannot be read, or the output may not be written.
     """
     files = files or FileOptions(repair=repair)
-    is_folder = input_file is not None and input_file.is_dir()
-    name = "folder" if is_folder else files.format_of(input_file)
+    name = "folder" if input_file is not None and input_file.is_dir() else files.format_of(input_file)
     _refuse(input_file, output_file, alignments, name, files, jsonl=jsonl)
-    settings = {**options, "jsonl": jsonl, **files.settings()}
+    if mean != "probability" and not ensemble:
+        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
+    settings = {**options, "jsonl": jsonl, **files.settings(), **({"mean": mean} if ensemble else {})}
     if glossary is not None:
         options["glossary"] = Glossary.load(glossary)
         settings["glossary"] = file_sha256(glossary)
-    if mean != "probability" and not ensemble:
-        raise DataError("--ensemble-mean only matters to several models: give --ensemble as well")
-    if ensemble:
-        settings["mean"] = mean
     if engine == "auto" and (glossary is not None or options.get("protect")):
         engine = "torch"  # an export cannot be made to hold phrases
-    settings |= {"engine": engine, "compute_type": runtime.compute_type if runtime else "default"}
     pipes = [path for path in (input_file, output_file) if path and path.exists() and not path.is_file()]
     if input_file is not None and input_file not in pipes:
         open_bytes(input_file).close()  # what cannot be read is told before a model is loaded
@@ -140,6 +136,7 @@ def translate_stream(
     translator = Translator.load(
         models if ensemble else model, mean=cast("Mean", mean), engine=engine, runtime=runtime
     )
+    settings |= _identity(translator, runtime)
     translator.translate([], **options)  # settings that contradict each other are told before any line
     if name != "text":
         assert input_file is not None, "stdin is lines"
@@ -152,6 +149,12 @@ def translate_stream(
         record, how = Record(models, settings), {"resume": files.resume, "overwrite": files.overwrite}
         translate_line_file(lines, input_file, output_file, record, alignments=alignments, **how)
     report(lines.flags, lines.notes, console)
+
+
+def _identity(translator: Translator, runtime: Runtime | None) -> dict[str, str]:
+    """What computes: another engine or number form may write other words."""
+    compute_type = runtime.compute_type if runtime else "default"
+    return {"engine": type(translator.engine).__name__, "compute_type": compute_type}
 
 
 def report(flags: Counter[str], notes: Counter[str], console: Console, *, unit: str = "lines") -> None:

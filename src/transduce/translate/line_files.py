@@ -77,6 +77,7 @@ class LineFiles:
                 skip=skip,
                 progress=_flushing(outputs, tell),
                 alignment=self.jsonl or aligned is not None,
+                details=self.jsonl,
                 **self.options,
             ):
                 target.write(_formatted(line, translation, jsonl=self.jsonl).encode() + b"\n")

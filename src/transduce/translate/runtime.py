@@ -29,7 +29,7 @@ class Runtime:
     """Number form of the matrix products; `default` is that of the weights. Another form gives other
     answers now and then. The torch engine has `float32` and `int8`."""
     batch_tokens: int = 0
-    """Most source tokens, padding counted, of one batch (for torch, times the beam); 0: as suits the engine."""
+    """Most source tokens, padding counted, of a batch (in torch, times the beam); 0: as suits the engine."""
 
     def __post_init__(self) -> None:
         if self.threads < 0:
