@@ -32,7 +32,6 @@ _HF_BATCH = 32
 
 def _transduce(options: argparse.Namespace) -> Translate:
     from transduce.translate.runtime import Runtime
-
     from transduce.translate.translator import Translator
 
     _, kind, *rest = options.system.split("-")
