@@ -17,7 +17,7 @@ import numpy as np
 
 from transduce.search.config import SearchConfig
 from transduce.translate.ctranslate2_beam import Found
-from transduce.translate.ctranslate2_runtime import Workers, batches
+from transduce.translate.ctranslate2_runtime import Workers
 from transduce.translate.exported import ExportedModel
 from transduce.translate.runtime import Runtime
 
@@ -72,8 +72,7 @@ class Calls:
         translator = translator or self._workers.for_sentences(len(sentences))
         lengths = [len(s.source) + 1 for s in sentences]
         waiting = []
-        budget = self._workers.batch_tokens
-        for indices in batches(lengths, budget, translator.num_translators):
+        for indices in self._workers.batches(lengths, translator):
             batch = [sentences[i] for i in indices]
             results = translator.translate_batch(
                 [s.source for s in batch],
@@ -152,7 +151,7 @@ class Calls:
         translator = self._workers.for_sentences(len(pairs))
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
         waiting: list[tuple[int, Any]] = []
-        for indices in batches(lengths, self._workers.batch_tokens, translator.num_translators):
+        for indices in self._workers.batches(lengths, translator):
             results = translator.score_batch(
                 [pairs[i][0] for i in indices],
                 [list(pairs[i][1]) for i in indices],

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import ModelError
+from transduce.translate.batches import batches
 from transduce.translate.runtime import Runtime
 from transduce.translate.threads import available_threads, idle_threads
 
-__all__ = ["Workers", "batches"]
+__all__ = ["Workers"]
 
 _BATCH_TOKENS = 1024
 _LONE = 2  # sentences per thread, below which threads work together on each
@@ -50,6 +51,12 @@ class Workers:
             return self._load("many", self.threads, 1)
         return self._load("lone", 1, self._together)
 
+    def batches(self, lengths: Sequence[int], translator: Any) -> Iterator[list[int]]:
+        """Indices in batches of similar lengths; with several workers, each gets two batches at least."""
+        workers = translator.num_translators
+        share = sum(lengths) // (2 * workers) if workers > 1 else self.batch_tokens
+        return batches(lengths, max(1, min(self.batch_tokens, share)))
+
     def fresh(self, seed: int) -> Any:
         """A translator of its own, one worker, whose random numbers begin with `seed`.
 
@@ -79,24 +86,6 @@ class Workers:
                 f"CTranslate2 cannot load {self._path} ({' '.join(str(error).split())}): export the model "
                 "again, or translate with --engine torch"
             ) from error
-
-
-def batches(lengths: Sequence[int], budget: int, num_workers: int) -> Iterator[list[int]]:
-    """Indices in batches of similar lengths, longest first, of at most `budget` cells (or one row).
-
-    With several workers the batches are small enough that each gets two at least.
-    """
-    share = sum(lengths) // (2 * num_workers) if num_workers > 1 else budget
-    budget = max(1, min(budget, share))
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        widest = lengths[batch[0]] if batch else lengths[index]
-        if batch and widest * (len(batch) + 1) > budget:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def _ctranslate2(path: Path) -> Any:

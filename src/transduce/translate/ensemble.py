@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from transduce.errors import ModelError
 from transduce.search.ensemble import EnsembleState, EnsembleStep, Mean
 from transduce.search.step import State, Step
+from transduce.translate.engine import Alignment
 from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.runtime import Runtime
+from transduce.translate.step_engine import StepEngine
 from transduce.translate.torch_engine import TorchEngine
 from transduce.translate.translator import Translator
 
 __all__ = ["EnsembleEngine", "load_ensemble"]
 
 
-class EnsembleEngine(TorchEngine):
+class EnsembleEngine(StepEngine):
     """Runs several models side by side; aligns with the first."""
 
     def __init__(self, engines: Sequence[TorchEngine], mean: Mean = "probability") -> None:
@@ -33,9 +36,14 @@ class EnsembleEngine(TorchEngine):
         Raises:
             SearchError: an unknown mean.
         """
-        vars(self).update(vars(engines[0]))  # what aligns, the ids, and how batches are cut
+        first = engines[0]
+        super().__init__(first._ids, first._suppress, first._batch_tokens)
         self._engines, self._mean = tuple(engines), mean
         EnsembleStep((), mean)  # an unknown mean is told now
+
+    @property
+    def _device(self) -> torch.device:
+        return self._engines[0]._device
 
     @property
     def _longest(self) -> int:
@@ -45,6 +53,10 @@ class EnsembleEngine(TorchEngine):
         parts = [engine._start(source) for engine in self._engines]
         step = EnsembleStep([step for step, _ in parts], self._mean)
         return step, EnsembleState(tuple(state for _, state in parts))
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
+        """As `Engine.align`, by the first model."""
+        return self._engines[0].align(sources, targets)
 
 
 def load_ensemble(

@@ -6,7 +6,7 @@ that a model gives the same translations as in torch. Axes: rows, heads, past_le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,13 +18,10 @@ from torch import Tensor
 from transduce.batch.collate import SpecialIds, pad_rows
 from transduce.errors import ModelError, RecipeError, TokenizerError
 from transduce.recipe import read_recipe
-from transduce.search.config import SearchConfig
-from transduce.search.dispatch import search
-from transduce.search.hypothesis import Hypothesis
-from transduce.search.request import Request
 from transduce.search.step import Step
 from transduce.text.tokenizer import load_tokenizers
 from transduce.translate.engine import Alignment
+from transduce.translate.step_engine import StepEngine
 from transduce.translate.translator import Translator
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ class _State:
         )
 
 
-class OnnxEngine:
+class OnnxEngine(StepEngine):
     """Runs an exported model on the CPU."""
 
     def __init__(
@@ -93,73 +90,42 @@ class OnnxEngine:
         self._decoder = _session(directory / "decoder.onnx", num_threads)
         facts = self._decoder.get_modelmeta().custom_metadata_map
         try:
-            self._ids = SpecialIds(*(int(facts[name]) for name in ("pad_id", "bos_id", "eos_id")))
-            self._longest = int(facts["num_positions"])
+            ids = SpecialIds(*(int(facts[name]) for name in ("pad_id", "bos_id", "eos_id")))
+            self._num_positions = int(facts["num_positions"])
         except (KeyError, ValueError) as error:
             raise ModelError(
                 f"{directory / 'decoder.onnx'} was not written by `transduce export`: it lacks its {error}"
             ) from error
-        self._suppress = [self._ids.pad_id, self._ids.bos_id, *suppress]
-        self._batch_tokens = batch_tokens
+        super().__init__(ids, suppress, batch_tokens)
         shapes = {value.name: value.shape for value in self._decoder.get_inputs()}
         self._pasts = {name: shape for name, shape in shapes.items() if name.startswith("past_")}
         self._memories = [name for name in shapes if name.startswith("memory_")]
-
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        config: SearchConfig,
-        *,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
-        details: bool = True,  # noqa: ARG002 - they come of themselves here
-    ) -> list[list[Hypothesis]]:
-        """As `Engine.search`.
-
-        Raises:
-            SearchError: the request contradicts itself, or the model's logits are not finite.
-            ModelError: a source is longer than the exported positions.
-        """
-        width = config.n_best if config.method == "sample" else config.beam_size
-        found: dict[int, list[Hypothesis]] = {}
-        for indices in self._batches(sources, width):
-            rows = [list(sources[i]) for i in indices]
-            request = Request(
-                bos_id=self._ids.bos_id,
-                eos_id=self._ids.eos_id,
-                limits=[min(config.limit(len(row)), self._longest - 1) for row in rows],
-                config=config,
-                keys=[keys[i] if keys is not None else i for i in indices],
-                suppress=self._suppress,
-                prefixes=None if prefixes is None else [prefixes[i] for i in indices],
-            )
-            results = search(cast(Step, self._step), self._start(rows), request)
-            found.update(zip(indices, results, strict=True))
-        return [found[i] for i in range(len(sources))]
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
         """As `Engine.align`: the given target is fed token by token, and the graph says where it looked."""
         aligned: list[Alignment] = []
         for source, target in zip(sources, targets, strict=True):
-            state, pairs = self._start([list(source)]), []
+            (_, state), pairs = self._start(pad_rows([list(source)], self._ids)), []
             for index, token in enumerate([self._ids.bos_id, *target][: len(target) if source else 0]):
                 attention, state = self._run(torch.tensor([token]), state, "attention")
                 pairs.append((int(attention[0, : len(source)].argmax()), index))
             aligned.append(tuple(pairs))
         return aligned
 
-    def _start(self, rows: list[list[int]]) -> _State:
-        """Encode sources; nothing is written yet."""
-        padded = pad_rows(rows, self._ids).numpy()
-        if padded.shape[1] > self._longest:
+    @property
+    def _longest(self) -> int:
+        return self._num_positions
+
+    def _start(self, source: Tensor) -> tuple[Step, _State]:
+        if source.shape[1] > self._longest:
             raise ModelError(
-                f"a source of {padded.shape[1]} tokens came, but this export has {self._longest} positions: "
+                f"a source of {source.shape[1]} tokens came, but this export has {self._longest} positions: "
                 f"split the text, or export a model with a larger batch.max_len"
             )
-        outputs = self._encoder.run(self._memories, {"source": padded})
+        outputs = self._encoder.run(self._memories, {"source": source.numpy()})
         memory = {name: torch.from_numpy(array) for name, array in zip(self._memories, outputs, strict=True)}
-        past = {name: torch.zeros(len(rows), shape[1], 0, shape[3]) for name, shape in self._pasts.items()}
-        return _State(memory, past)
+        past = {name: torch.zeros(len(source), shape[1], 0, shape[3]) for name, shape in self._pasts.items()}
+        return cast(Step, self._step), _State(memory, past)
 
     def _step(self, ids: Tensor, state: _State) -> tuple[Tensor, _State]:
         """As `search.step.Step`."""
@@ -172,18 +138,6 @@ class OnnxEngine:
         first, *present = self._decoder.run([wanted, *names], feed | {"ids": ids.numpy()})
         past = {name: torch.from_numpy(array) for name, array in zip(self._pasts, present, strict=True)}
         return torch.from_numpy(np.asarray(first)), _State(state.memory, past)
-
-    def _batches(self, sources: Sequence[Sequence[int]], width: int) -> Iterator[list[int]]:
-        """Indices in batches of similar lengths, longest first, within the budget (or one row)."""
-        batch: list[int] = []
-        for index in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
-            longest = len(sources[batch[0] if batch else index]) + 1
-            if batch and longest * (len(batch) + 1) * width > self._batch_tokens:
-                yield batch
-                batch = []
-            batch.append(index)
-        if batch:
-            yield batch
 
 
 def _session(file: Path, num_threads: int) -> InferenceSession:
