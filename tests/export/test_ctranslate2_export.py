@@ -176,6 +176,22 @@ def test_the_verb_reports_and_keeps_it_in_the_card(model_directory, write_pairs,
         export_model(model_directory, "ct2", "int3", None, None, console)
 
 
+def test_what_is_not_an_export_is_never_replaced(model_directory, tmp_path):
+    from rich.console import Console
+
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    console = Console(stderr=True)
+    with pytest.raises(ModelError, match="holds other things; give --out a new directory"):
+        export_model(model_directory, "ct2", "int8", mine, None, console)
+    with pytest.raises(ModelError, match="is a file"):
+        export_model(model_directory, "ct2", "int8", mine / "thesis.txt", None, console)
+    assert (mine / "thesis.txt").read_text() == "years of work"
+    export_model(model_directory, "ct2", "int8", tmp_path / "ours", None, console)
+    export_model(model_directory, "ct2", "int8", tmp_path / "ours", None, console)  # its own it may replace
+
+
 def test_a_section_takes_the_place_of_the_older_one():
     card = with_section("# A\n\n## T\n\n- x\n", "T", ["y"])
     assert card == "# A\n\n## T\n\n- y\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transduce.errors import ModelError
 
-__all__ = ["FORMS", "export_form", "import_model"]
+__all__ = ["FORMS", "export_form", "import_model", "refuse_foreign"]
 
 FORMS = {
     "hf": ("transduce.export.hugging_face", "export_hugging_face"),
@@ -26,6 +26,8 @@ _WRITTEN = {
     *("source.spm", "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json"),
     *("encoder.onnx", "encoder.onnx.data", "decoder.onnx", "decoder.onnx.data"),
     *("recipe.toml", "card.md", "tokenizer.model", "source.model", "target.model"),
+    *("model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json"),
+    *("vmap.txt", "transduce.json"),
 }
 
 
@@ -47,10 +49,8 @@ def export_form(model: Path, to: str, out: Path | None = None) -> tuple[Path, li
         raise ModelError(f"there is no form {to!r} to export to; there are {', '.join(FORMS)}")
     directory = ModelDirectory(model)
     destination = out or directory.path / to
-    if destination.exists() and not destination.is_dir():
-        raise ModelError(f"{destination} is a file; give --out a directory that is made or replaced")
-    if destination.is_dir() and out is not None and _is_foreign(destination):
-        raise ModelError(f"{destination} is there and holds other things; give --out a new directory")
+    if out is not None:
+        refuse_foreign(out)
     module, name = FORMS[to]
     function: Callable[[ModelDirectory, Path], list[str]] = getattr(import_module(module), name)
     return destination, function(directory, destination)
@@ -70,11 +70,17 @@ def import_model(path: Path, out: Path) -> list[str]:
 
     if not path.is_dir():
         raise ModelError(f"there is no directory {path} to import; give one that holds a config.json")
-    if out.exists() and (not out.is_dir() or _is_foreign(out)):
-        raise ModelError(f"{out} is there and holds other things; give --out a new directory")
+    refuse_foreign(out)
     return import_hugging_face(path, out)
 
 
-def _is_foreign(directory: Path) -> bool:
-    """Whether a directory that would be replaced holds anything that neither export nor import wrote."""
-    return any(file.name not in _WRITTEN for file in directory.iterdir())
+def refuse_foreign(destination: Path) -> None:
+    """Refuse to replace a directory that holds anything that neither export nor import wrote.
+
+    Raises:
+        ModelError: it does, or it is a file.
+    """
+    if destination.exists() and not destination.is_dir():
+        raise ModelError(f"{destination} is a file; give --out a directory that is made or replaced")
+    if destination.is_dir() and any(file.name not in _WRITTEN for file in destination.iterdir()):
+        raise ModelError(f"{destination} is there and holds other things; give --out a new directory")

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from transduce.errors import ModelError
 from transduce.export.ctranslate2 import Quantization, export_ctranslate2
-from transduce.export.forms import FORMS, export_form
+from transduce.export.forms import FORMS, export_form, refuse_foreign
 from transduce.export.parity import measure_parity, sample_sources
 from transduce.export.shortlist import vocabulary_map
 from transduce.files import write_atomic, written_or
@@ -62,6 +62,8 @@ def export_model(
     if quantization not in get_args(Quantization):
         known = ", ".join(get_args(Quantization))
         raise ModelError(f"quantization is {quantization!r}, but must be one of {known}")
+    if out is not None:
+        refuse_foreign(out)
     directory = ModelDirectory(model)
     sources = sample_sources(directory, sample)
     if not sources:
