@@ -214,3 +214,20 @@ def test_learned_positions_bound_the_length(tmp_path):
     for (own,), (h,) in zip(ours.search(sources, config), theirs.search(sources, config), strict=True):
         assert h.ids == own.ids
         assert len(h.ids) <= 13
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_torch_keeps_its_threads(engines, threads):
+    """Loading a model sets the number of OpenMP threads of the caller: training would change with it."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        exported = ExportedModel(engines[0][1]._workers._path)
+        CTranslate2Engine(exported, Runtime(threads=threads)).search(
+            random_sources(2), SearchConfig(beam_size=1)
+        )
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

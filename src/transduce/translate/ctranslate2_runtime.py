@@ -7,7 +7,9 @@ for each of the two kinds that was needed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +76,31 @@ class Workers:
     def _new(self, workers: int, threads: int) -> Any:
         library = _ctranslate2(self._path)
         try:
-            return library.Translator(
-                str(self._path),
-                device="cpu",
-                compute_type=self.runtime.compute_type,
-                inter_threads=workers,
-                intra_threads=threads,
-            )
+            with _torch_keeps_its_threads():
+                return library.Translator(
+                    str(self._path),
+                    device="cpu",
+                    compute_type=self.runtime.compute_type,
+                    inter_threads=workers,
+                    intra_threads=threads,
+                )
         except (RuntimeError, ValueError) as error:
             raise ModelError(
                 f"CTranslate2 cannot load {self._path} ({' '.join(str(error).split())}): export the model "
                 "again, or translate with --engine torch"
             ) from error
+
+
+@contextmanager
+def _torch_keeps_its_threads() -> Iterator[None]:
+    """Loading sets the number of OpenMP threads of the calling thread, which is torch's as well."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else 0
+    try:
+        yield
+    finally:
+        if torch is not None:
+            torch.set_num_threads(before)
 
 
 def _ctranslate2(path: Path) -> Any:
