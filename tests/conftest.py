@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,15 @@ def _two_threads() -> None:
     """Two threads here and in every process that a test starts: sums depend on their number."""
     threads = int(os.environ.setdefault("OMP_NUM_THREADS", "2"))
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _threads_stay() -> Iterator[None]:
+    """CTranslate2, called directly by a test, sets the number of OpenMP threads, hence of torch."""
+    yield
+    threads = int(os.environ["OMP_NUM_THREADS"])
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
