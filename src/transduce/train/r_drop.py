@@ -24,9 +24,8 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
-from transduce.train.chunked import add_product, in_type_of, scaled_gradients
+from transduce.train.chunked import add_product, in_type_of, logits_into, scaled_gradients
 
 __all__ = ["r_drop_sums"]
 
@@ -80,10 +79,11 @@ class _ChunkedRDrop(torch.autograd.Function):
         nll = states.new_zeros((), dtype=torch.float64)
         used_weight, used_bias = in_type_of(states, weight, bias)
         exact = torch.promote_types(states.dtype, torch.float32)
+        room = states.new_empty((2 * min(chunk, len(labels)), len(weight)), dtype=exact)
         for start in range(0, len(labels), chunk):
             rows = passes[:, start : start + chunk].flatten(0, 1)  # (2 · chunk, d_model)
             label = labels[start : start + chunk].repeat(2)[:, None]
-            logits = F.linear(rows, used_weight, used_bias).to(exact)
+            logits = logits_into(room, rows, used_weight, used_bias)
             logits.sub_(logits.amax(1, keepdim=True))  # the shift changes neither loss nor gradient
             picked, mean = logits.gather(1, label)[:, 0], logits.mean(1)
             probs = logits.exp()
