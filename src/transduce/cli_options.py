@@ -100,7 +100,10 @@ EnsembleMean = Annotated[
 ]
 Engine = Annotated[
     str,
-    typer.Option("--engine", help="`ctranslate2` (needs an export), `torch`, or `auto`: the export if any."),
+    typer.Option(
+        "--engine",
+        help="`ctranslate2` or `onnx` (need an export), `torch`, or `auto`: CTranslate2 if exported.",
+    ),
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", help="Threads for an export; by default all physical cores.")
