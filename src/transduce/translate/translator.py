@@ -145,11 +145,12 @@ class Translator:
             runtime: threads and number form.
 
         Raises:
-            ModelError: a file of it cannot be read.
+            ModelError: a file of it cannot be read; or exact answers are asked of rounded numbers.
         """
         from transduce.translate.ctranslate2_engine import CTranslate2Engine
 
         facts = exported.facts
+        _refuse_rounded(exported, runtime)
         return cls(
             CTranslate2Engine(exported, runtime),
             *exported.tokenizers(),
@@ -345,6 +346,19 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
+
+
+def _refuse_rounded(exported: ExportedModel, runtime: Runtime | None) -> None:
+    """Raise ModelError where float32's answers are asked for and the export computes otherwise."""
+    if runtime is None or not runtime.exact:
+        return
+    form = runtime.compute_type if runtime.compute_type != "default" else exported.facts.quantization
+    if form != "float32" or exported.facts.quantization != "float32":
+        raise ModelError(
+            f"--exact asks for float32's answers, but the export {exported.path} holds "
+            f"{exported.facts.quantization} and would compute in {form}: take --engine torch, or "
+            "export again with --quantization float32"
+        )
 
 
 def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
