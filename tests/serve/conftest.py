@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ def open_client() -> Callable[..., object]:
     def opened(**settings: object) -> Iterator[TestClient]:
         app = create_app(ServeSettings(**settings))
         with TestClient(app, raise_server_exceptions=False) as client:
+            while client.get("/ready").status_code != 200:
+                time.sleep(0.01)
             yield client
 
     return opened

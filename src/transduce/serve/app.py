@@ -38,6 +38,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     # The usual pages of documentation load scripts from elsewhere; no request leaves the machine here.
     app = FastAPI(
         title="transduce", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )  # fmt: skip
     app.state.settings, app.state.service = settings, service
