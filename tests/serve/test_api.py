@@ -154,8 +154,8 @@ def test_options_reach_the_search(client, offline):
         (found,) = answer.json()["translations"]
         assert found["tokens"] == list(expected.tokens), given
         assert found.keys() == expected.to_dict().keys()
-        if "method" not in given:  # samples are scored again anyhow
-            assert len(found["token_confidence"]) == (len(found["tokens"]) if "details" in given else 0)
+        assert len(found["token_confidence"]) == len(expected.token_confidence)
+        assert "details" not in given or len(found["word_confidence"]) == len(found["words"]) > 0
         assert ("alignment" in found) == ("alignment" in given)
         assert len(found.get("alternatives", ())) == given.get("n_best", 1) - 1
 
