@@ -7,10 +7,11 @@ translated piece by piece and joined again; nothing is cut in silence, and what 
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["EngineName", "Translation", "Translator"]
 
 EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
+
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Translator:
         self.config = config
         self.max_len = max_len
         self.languages = languages
+        self._known: dict[str, bool] = {}
 
     @classmethod
     def load(
@@ -237,6 +241,17 @@ class Translator:
             translated.append(own[0] if len(own) == 1 else joined(text, own, parts, call.requirements))
         return translated
 
+    def knows(self, character: str) -> bool:
+        """Whether the model has a piece for a character: else it reads (and writes) it in bytes.
+
+        Letters need only be read, because the other language may have a script of its own.
+        """
+        known = self._known.get(character)
+        if known is None:
+            sides = (self._source,) if character.isalpha() else (self._source, self._target)
+            known = self._known[character] = all(map(partial(_has_piece, character), sides))
+        return known
+
     def _configured(self, search: dict[str, Any]) -> SearchConfig:
         """The translator's search settings with this call's over them."""
         known = SearchConfig.__dataclass_fields__
@@ -341,6 +356,12 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
+
+
+def _has_piece(character: str, tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer spells a character otherwise than in bytes or as unknown."""
+    pieces = tokenizer.pieces(tokenizer.encode(character))
+    return not any(piece == "<unk>" or _BYTE.fullmatch(piece) for piece in pieces)
 
 
 def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
