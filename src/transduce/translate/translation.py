@@ -41,7 +41,8 @@ class Translation:
     """`truncated`: cut at the length limit. `repeated`: a run of tokens stands several times in a
     row. `copied`: the source again. `length`: one side has over three times as many tokens as the
     other, and ten more. `empty`: no text for a source that has some. `split`: too long for one pass, or
-    of several lines, and translated in pieces. `glossary`: see `missing`. `placeholders`: see `lost` and `added`."""
+    of several lines, and translated in pieces. `glossary`: see `missing`. `placeholders`: see `lost` and
+    `added`."""
     missing: tuple[str, ...] = ()
     """The glossary's target phrases that should be in the text and are not."""
     lost: tuple[str, ...] = ()

@@ -252,6 +252,7 @@ class Translator:
             sides = (self._source,) if character.isalpha() else (self._source, self._target)
             known = self._known[character] = all(map(partial(_has_piece, character), sides))
         return known
+
     def check(
         self,
         *,
