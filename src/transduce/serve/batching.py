@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -114,10 +114,18 @@ class Batcher:
         self._speed = 0.0
         self.waiting_pieces = self.waiting_tokens = self.running_tokens = 0
 
-    async def stream(self, lane: Lane[P, R], pieces: Sequence[Piece[P]]) -> AsyncIterator[tuple[int, R]]:
+    async def stream(
+        self, lane: Lane[P, R], pieces: Sequence[Piece[P]], deadline: float | None = None
+    ) -> AsyncGenerator[tuple[int, R], None]:
         """Yield each piece's number and result as it is ready; close it to drop what has not started.
 
+        Args:
+            lane: what they go through.
+            pieces: of one request.
+            deadline: by `time.monotonic`.
+
         Raises:
+            TimeoutError: it was not done by then.
             Exception: what the lane raised for these pieces.
         """
         job = _Job(lane, deque(enumerate(pieces)), since=time.monotonic())
@@ -126,7 +134,8 @@ class Batcher:
         left = len(pieces)
         try:
             while left:
-                answer = await job.answers.get()
+                async with asyncio.timeout_at(self._by_the_loop(deadline)):
+                    answer = await job.answers.get()
                 if isinstance(answer, BaseException):
                     raise answer
                 left -= len(answer)
@@ -134,6 +143,11 @@ class Batcher:
                     yield pair
         finally:
             self._leave(job)
+
+    @staticmethod
+    def _by_the_loop(deadline: float | None) -> float | None:
+        """A time of `time.monotonic` by the loop's clock, which may be another."""
+        return None if deadline is None else asyncio.get_running_loop().time() + deadline - time.monotonic()
 
     def seconds_to_wait(self, tokens: int = 0) -> float:
         """An estimate, from the speed of late, of when what waits, and `tokens` more, will be done."""
