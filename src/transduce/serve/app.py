@@ -11,9 +11,14 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from transduce import __version__
-from transduce.serve import routes_health, routes_v1
+from transduce.serve import routes_documents, routes_health, routes_libretranslate, routes_v1
+from transduce.serve.access import Admitted, Gate
+from transduce.serve.documents import DocumentDesk
+from transduce.serve.downloads import Downloads
+from transduce.serve.keys import Keys
 from transduce.serve.middleware import Around
 from transduce.serve.problems import add_problem_handlers
+from transduce.serve.security import SecurityHeaders, add_host_checks
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
 
@@ -42,7 +47,19 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     )  # fmt: skip
     app.state.settings, app.state.service = settings, service
     add_problem_handlers(app)
+    add_host_checks(app, settings)
     app.add_middleware(Around, settings=settings, metrics=service.metrics)
-    for router in (routes_v1.router, routes_health.router):
+    app.add_middleware(SecurityHeaders)
+    app.state.gate = Gate(
+        Keys(settings.keys_file) if settings.keys_file else None,
+        requests_per_minute=settings.requests_per_minute,
+    )
+    app.state.documents = DocumentDesk(
+        max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters
+    )
+    app.state.downloads = Downloads()
+    for router in (routes_v1.router, routes_documents.router):
+        app.include_router(router, dependencies=[Admitted])
+    for router in (routes_libretranslate.router, routes_health.router):
         app.include_router(router)
     return app
