@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from transduce.lens.traces import Trace
     from transduce.model.config import TransformerConfig
 
-__all__ = ["ALIGNMENT_FILE", "HeadAlignment", "TokenAlignment", "align", "read_heads", "strongest", "write_heads"]
+__all__ = [
+    "ALIGNMENT_FILE",
+    "HeadAlignment",
+    "TokenAlignment",
+    "align",
+    "read_heads",
+    "strongest",
+    "write_heads",
+]
 
 ALIGNMENT_FILE = "alignment.json"
 """Beside the weights, which it does not touch."""

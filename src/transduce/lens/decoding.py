@@ -24,7 +24,7 @@ from transduce.search.dispatch import search
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
 from transduce.search.scores import length_penalty, log_probabilities
-from transduce.search.step import State, Step, StepRecord
+from transduce.search.step import State, StepRecord
 
 __all__ = ["ROOT", "CacheSize", "Node", "NodeState", "WatchedSearch", "follow", "path_to", "watch_search"]
 
@@ -103,6 +103,25 @@ class WatchedSearch:
     caches: list[CacheSize] = field(default_factory=list)
     """One a step."""
 
+    def endings(self) -> list[Hypothesis]:
+        """What the search had finished when it ended, best first: those that it returned among them."""
+        found = [self._hypothesis(node) for node in self.nodes if node.state == "finished"]
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)
+
+    def _hypothesis(self, end: Node) -> Hypothesis:
+        path, at = [], end.n
+        while at != ROOT:
+            path.append(self.nodes[at])
+            at = path[-1].parent
+        path.reverse()
+        return Hypothesis(
+            ids=tuple(node.token for node in path[:-1]),
+            score=end.score,
+            log_prob=end.total,
+            token_log_probs=tuple(node.logp for node in path),
+            finished=True,
+        )
+
     def path_of(self, ids: Sequence[int], *, finished: bool, eos_id: int) -> list[int]:
         """The nodes of a hypothesis, in order; fewer where the tree does not hold it."""
         ends, wanted = {ROOT}, [*ids, eos_id] if finished else list(ids)
@@ -174,7 +193,7 @@ def watch_search(model: Transformer, source: Sequence[int], request: Request) ->
 
     with torch.inference_mode():
         cache = model.start(model.encode(torch.tensor([list(source)], device=request.device)))
-        found = search(cast(Step, step), cache, request, watch)
+        found = search(step, cache, request, watch)
     return WatchedSearch(found[0], watch.nodes, caches)
 
 

@@ -146,8 +146,13 @@ def explicit(model: Transformer) -> Iterator[None]:
     with ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, MultiHeadAttention) and module.observer is None:
-                stack.enter_context(_observed(module, lambda record: None))
+                stack.enter_context(_observed(module, _unseen))
         yield
+
+
+def _unseen(record: AttentionRecord) -> None:
+    """An observer that only asks for the explicit form."""
+    del record
 
 
 @contextmanager

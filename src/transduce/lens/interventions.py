@@ -22,7 +22,22 @@ from transduce.model.attention import MultiHeadAttention
 from transduce.model.config import TransformerConfig
 from transduce.model.transformer import Transformer
 
-__all__ = ["AttentionKind", "HeadName", "Interventions", "MaskChange", "Temperature", "attention_of", "num_layers"]
+__all__ = [
+    "AttentionKind",
+    "HeadName",
+    "Interventions",
+    "MaskChange",
+    "NoSuchPart",
+    "Temperature",
+    "attention_of",
+    "check_head",
+    "num_layers",
+]
+
+
+class NoSuchPart(ModelError):  # noqa: N818 -- it says what is the matter
+    """What was asked for is not in this model."""
+
 
 AttentionKind: TypeAlias = Literal["enc_self", "dec_self", "cross"]
 """Self-attention of the encoder, of the decoder, and attention from the decoder to the encoder's output."""
@@ -73,21 +88,22 @@ class Interventions:
         """Compare all names with a model.
 
         Raises:
-            ModelError: there is no such kind, layer or head, a temperature is not positive, or only
+            NoSuchPart: there is no such kind, layer or head, a temperature is not positive, or only
                 decoder self-attention has a causal mask that could be lifted.
         """
         for head in self.ablate:
             check_head(config, head.kind, head.layer, head.head)
-        for change in (*self.tau, *self.mask):
+        changes: tuple[Temperature | MaskChange, ...] = (*self.tau, *self.mask)
+        for change in changes:
             check_head(config, change.kind, change.layer or 0, 0)
         for temperature in self.tau:
             if not 0.01 <= temperature.tau <= 100:
-                raise ModelError(f"τ is {temperature.tau}, expected 0.01 to 100: 1 is the model's own")
+                raise NoSuchPart(f"τ is {temperature.tau}, expected 0.01 to 100: 1 is the model's own")
         for mask in self.mask:
             if not mask.causal and mask.kind != "dec_self":
-                raise ModelError(f"{mask.kind} has no causal mask: only dec_self has one that can be lifted")
+                raise NoSuchPart(f"{mask.kind} has no causal mask: only dec_self has one that can be lifted")
             if any(position < 0 for position in mask.hide):
-                raise ModelError(f"positions to hide count from 0, got {min(mask.hide)}")
+                raise NoSuchPart(f"positions to hide count from 0, got {min(mask.hide)}")
 
     @contextmanager
     def applied(self, model: Transformer) -> Iterator[None]:
@@ -113,13 +129,13 @@ def num_layers(config: TransformerConfig, kind: AttentionKind) -> int:
 
 
 def check_head(config: TransformerConfig, kind: str, layer: int, head: int) -> None:
-    """Raise ModelError if the model has no such head."""
+    """Raise NoSuchPart if the model has no such head."""
     if kind not in get_args(AttentionKind):
-        raise ModelError(f"kind is {kind!r}, but must be one of {', '.join(get_args(AttentionKind))}")
+        raise NoSuchPart(f"kind is {kind!r}, but must be one of {', '.join(get_args(AttentionKind))}")
     layers = num_layers(config, cast(AttentionKind, kind))
     for name, value, count in (("layer", layer, layers), ("head", head, config.num_heads)):
         if not 0 <= value < count:
-            raise ModelError(f"there is no {name} {value}: {kind} has {name}s 0 to {count - 1}")
+            raise NoSuchPart(f"there is no {name} {value}: {kind} has {name}s 0 to {count - 1}")
 
 
 def attention_of(model: Transformer, kind: AttentionKind, layer: int) -> MultiHeadAttention:

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from transduce.batch.collate import SpecialIds
-from transduce.errors import DataError, ModelError, SearchError
+from transduce.errors import DataError, ModelError
 from transduce.lens.alignment import HeadAlignment, read_heads
 from transduce.lens.decoding import WatchedSearch, follow, watch_search
 from transduce.lens.forward import run_pass, second_body
@@ -34,7 +34,15 @@ from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.torch_engine import TorchEngine
 from transduce.translate.translator import Translator
 
-__all__ = ["Lens", "LensLimits"]
+__all__ = ["Lens", "LensLimits", "TooLong"]
+
+
+class TooLong(DataError):  # noqa: N818 -- it says what is the matter
+    """More than one look may cost; `limit` is the number that was passed."""
+
+    def __init__(self, what: str, size: int, unit: str, limit: int) -> None:
+        super().__init__(f"the {what} has {size} {unit}, and a trace takes {limit}: take fewer")
+        self.limit = limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +83,7 @@ class Lens:
         engine = translator.engine
         if not isinstance(engine, TorchEngine):
             raise ModelError(
-                f"only the network itself can be looked into, and this translator runs {type(engine).__name__}: "
+                f"only the network itself can be looked into, and here runs {type(engine).__name__}: "
                 'load one model by transduce.load(…, engine="torch")'
             )
         self.translator = translator
@@ -101,6 +109,12 @@ class Lens:
         heads = read_heads(directory.path, directory.recipe.model)
         name = directory.path.parent.name if directory.path.name == "model" else directory.path.name
         return cls(translator, heads=heads, limits=limits, name=name)
+
+    @contextmanager
+    def alone(self) -> Iterator[Transformer]:
+        """The body as it is, for the length of a `with`; alone with it."""
+        with self.changed(Interventions()) as model:
+            yield model
 
     @contextmanager
     def changed(self, interventions: Interventions) -> Iterator[Transformer]:
@@ -133,7 +147,8 @@ class Lens:
             parent: the trace that this one is compared with.
 
         Raises:
-            DataError: there is no text, or too much of it.
+            DataError: there is no text.
+            TooLong: there is too much of it, or the beam is too wide.
             ModelError: there is no such layer or head.
             SearchError: the search's settings contradict each other, or logits are not finite.
         """
@@ -188,15 +203,13 @@ class Lens:
         """The text's ids, if there are some and not too many."""
         limits = self.limits
         if len(text) > limits.text_characters:
-            raise DataError(
-                f"the text has {len(text)} characters, and a trace takes {limits.text_characters}: shorten it"
-            )
+            raise TooLong("text", len(text), "characters", limits.text_characters)
         ids = self.translator.tokenizers[0].encode(text)
         if not ids:
             raise DataError("there is no text to look into: give a sentence")
         most = min(limits.source_tokens, self.body.longest - 1)
         if len(ids) > most:
-            raise DataError(f"the text has {len(ids)} tokens, and a trace takes {most}: shorten it")
+            raise TooLong("text", len(ids), "tokens", most)
         if len(ids) > self.translator.max_len:
             applied.append(
                 f"The text has {len(ids)} tokens, more than the {self.translator.max_len} that this model "
@@ -211,7 +224,7 @@ class Lens:
         ids = self.translator.tokenizers[1].encode(target)
         most = min(self.limits.target_tokens, self.body.longest - 1)
         if len(ids) > most:
-            raise DataError(f"the target has {len(ids)} tokens, and a trace takes {most}: shorten it")
+            raise TooLong("target", len(ids), "tokens", most)
         return Hypothesis(tuple(ids), 0.0, 0.0, (), finished=True)
 
     def _search(
@@ -224,9 +237,7 @@ class Lens:
         applied: list[str],
     ) -> WatchedSearch:
         if config.beam_size > self.limits.beam:
-            raise SearchError(
-                f"the beam is {config.beam_size}, and a trace takes {self.limits.beam}: choose a smaller one"
-            )
+            raise TooLong("beam", config.beam_size, "hypotheses", self.limits.beam)
         limit = min(config.limit(len(ids)), model.longest - 1)
         most = self.limits.target_tokens if max_len is None else min(max_len, self.limits.target_tokens)
         if most < limit:
@@ -242,4 +253,3 @@ class Lens:
             device=model.source_embedding.weight.device,
         )
         return watch_search(model, [*ids, self.ids.eos_id], request)
-

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import torch
 
-from transduce.errors import ModelError
 from transduce.lens.forward import Pass
+from transduce.lens.interventions import NoSuchPart
 from transduce.lens.steps import StepFigures, step_figures
 from transduce.model.transformer import Transformer
 
@@ -49,11 +49,11 @@ def logit_lens(
         k: how many of the likeliest tokens to tell.
 
     Raises:
-        ModelError: there is no such layer.
+        NoSuchPart: there is no such layer.
     """
     count = len(done.decoder_inputs) - 1
     if not -1 <= layer < count:
-        raise ModelError(
+        raise NoSuchPart(
             f"there is no layer {layer}: the decoder has layers 0 to {count - 1}, and -1 is the embedding"
         )
     with torch.inference_mode():

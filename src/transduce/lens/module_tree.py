@@ -70,7 +70,7 @@ def _described(module: nn.Module, name: str, first_names: dict[int, str]) -> dic
         "parameters": [_parameter(f"{name}.{own}".lstrip("."), own, p, first_names)
                        for own, p in module.named_parameters(recurse=False)],
         "source": source_of(kind).to_dict() if ours else None,
-        "children": [_described(child, child_name, first_names) for child_name, child in _children(module, name)],
+        "children": [_described(child, own, first_names) for own, child in _children(module, name)],
     }  # fmt: skip
 
 

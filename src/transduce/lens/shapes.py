@@ -29,6 +29,7 @@ from transduce.model.feed_forward import FeedForward, GatedFeedForward
 from transduce.model.norm import AddNorm
 from transduce.model.position import LearnedPosition, SinusoidalPosition
 from transduce.model.transformer import Transformer
+from transduce.search.scores import log_probabilities
 
 __all__ = ["AXES", "Entry", "Walk", "walk_shapes"]
 
@@ -130,7 +131,7 @@ def walk_shapes(model: Transformer, source: Sequence[int], target: Sequence[int]
         memory = model.encode(source_ids)
         walk.side = "decoder"
         logits = model.output(model.decode(target_ids, memory))
-        walk.add("probabilities", logits.softmax(-1), "B T V", "softmax", nn.Softmax)
+        walk.add("probabilities", logits.softmax(-1), "B T V", "softmax", log_probabilities)
     return Walk(walk.sizes, tuple(walk.entries))
 
 
@@ -232,7 +233,14 @@ class _Walker:
         prefix, length = f"{_side(self.side)}_position", args[0].shape[1]
         if isinstance(module, LearnedPosition):
             table = module.weight[module.offset : module.offset + length]
-            self.add(f"{prefix}.table", table, f"{self._length} d", "learned_position", type(module), [module.weight])
+            self.add(
+                f"{prefix}.table",
+                table,
+                f"{self._length} d",
+                "learned_position",
+                type(module),
+                [module.weight],
+            )
         else:
             table = cast(SinusoidalPosition, module).table[:length]
             self.add(f"{prefix}.table", table, f"{self._length} d", "position_table", type(module))
@@ -267,7 +275,12 @@ class _Walker:
             w_o = attention.w_o
             self.add(f"{name}.concat", args[0], f"B {queries_of} h·d_v", "concat", MultiHeadAttention)
             self.add(
-                f"{name}.output", out, f"B {queries_of} d", "attention_output", MultiHeadAttention, [w_o.weight, w_o.bias]
+                f"{name}.output",
+                out,
+                f"B {queries_of} d",
+                "attention_output",
+                MultiHeadAttention,
+                [w_o.weight, w_o.bias],
             )
 
         stack.callback(attention.register_forward_pre_hook(see).remove)
@@ -293,9 +306,7 @@ class _Walker:
         square = f"B h {queries_of} {keys_of}"
         self.add(f"{name}.scores", record.scores, square, "scores", explicit_attention)
         if visible is not None:
-            rows = queries_of if visible.shape[2] > 1 or self.sizes[queries_of] == 1 else "1"
-            if rows != "1" and visible.shape[2] != self.sizes[queries_of]:
-                rows = "1"
+            rows = queries_of if visible.shape[2] == self.sizes[queries_of] else "1"
             self.add(f"{name}.mask", visible, f"1 1 {rows} {keys_of}", "mask", explicit_attention)
         self.add(f"{name}.weights", record.weights, square, "weights", explicit_attention)
         mixed = record.weights @ record.values
@@ -314,7 +325,9 @@ class _Walker:
 
         def narrowed(linear: nn.Linear, args: tuple[Tensor], out: Tensor) -> None:
             self.add(f"{name}.inner", args[0], f"B {letter} f", "gated_inner" if gated else "inner", kind)
-            self.add(f"{name}.output", out, f"B {letter} d", "feed_forward", kind, [linear.weight, linear.bias])
+            self.add(
+                f"{name}.output", out, f"B {letter} d", "feed_forward", kind, [linear.weight, linear.bias]
+            )
 
         for part in ("w_g", "w_1") if gated else ("w_1",):
             stack.callback(getattr(module, part).register_forward_hook(widened(part)).remove)
@@ -339,7 +352,14 @@ class _Walker:
     def _normalised(self, module: nn.Module, args: tuple[Tensor], out: Tensor) -> None:  # noqa: ARG002
         norm, name = cast(nn.LayerNorm, module), self._names[module]
         letter = "S" if name.startswith("encoder") else "T"
-        self.add(name, out, f"B {letter} d", "norm", type(getattr(self._model, name.split(".")[0])), [norm.weight, norm.bias])
+        self.add(
+            name,
+            out,
+            f"B {letter} d",
+            "norm",
+            type(getattr(self._model, name.split(".")[0])),
+            [norm.weight, norm.bias],
+        )
 
     def _projected(self, module: nn.Module, args: tuple[Tensor], out: Tensor) -> None:  # noqa: ARG002
         output = cast(OutputProjection, module)

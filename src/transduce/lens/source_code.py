@@ -9,7 +9,7 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,17 @@ class SourceLines:
         return {"file": self.file, "first": self.first, "last": self.last}
 
 
-@cache
 def source_of(component: type | Callable[..., Any]) -> SourceLines:
     """Find a class or a function in its file.
 
     Raises:
         OSError: its file is not there.
     """
+    return _source_of(component)
+
+
+@lru_cache(maxsize=256)
+def _source_of(component: Any) -> SourceLines:
     lines, first = inspect.getsourcelines(component)
     path = Path(inspect.getsourcefile(component) or "").resolve()
     file = path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else path.name

@@ -72,7 +72,12 @@ def step_figures(logits: Tensor, chosen: Sequence[int | None], k: int) -> list[S
                 StepFigures(
                     chosen=own,
                     top=tuple(
-                        zip(ids[row].tolist(), logits[row, ids[row]].tolist(), values[row].tolist(), strict=True)
+                        zip(
+                            ids[row].tolist(),
+                            logits[row, ids[row]].tolist(),
+                            values[row].tolist(),
+                            strict=True,
+                        )
                     ),
                     logsumexp=float(totals[row]),
                     entropy=float(entropies[row]),

@@ -125,7 +125,7 @@ class Trace:
         """All heads of one layer; computed now.
 
         Raises:
-            ModelError: there is no such kind or layer.
+            NoSuchPart: there is no such kind or layer.
         """
         check_head(self.lens.config, kind, layer, 0)
         with self.lens.changed(self.interventions) as model:
@@ -135,7 +135,7 @@ class Trace:
         """One head: scores, mask, weights, queries, keys, values, with their labels.
 
         Raises:
-            ModelError: there is no such kind, layer or head.
+            NoSuchPart: there is no such kind, layer or head.
         """
         check_head(self.lens.config, kind, layer, head)
         seen = self.attention(kind, layer)
@@ -163,7 +163,7 @@ class Trace:
         """Thumbnails and figures of all heads of a kind.
 
         Raises:
-            ModelError: the model has no such attention.
+            NoSuchPart: the model has no such attention.
         """
         check_head(self.lens.config, kind, 0, 0)
         layers = range(num_layers(self.lens.config, kind))
@@ -185,7 +185,9 @@ class Trace:
                 row = range(self.num_rows)[-1 if step is None else step]
                 return model.output(self.done.states[row]).float().cpu()
             if not ROOT <= node < len(self.watched.nodes):
-                raise IndexError(f"there is no node {node}: the tree has nodes 0 to {len(self.watched.nodes) - 1}")
+                raise IndexError(
+                    f"there is no node {node}: the tree has nodes 0 to {len(self.watched.nodes) - 1}"
+                )
             read = [self.lens.ids.bos_id, *path_to(self.watched.nodes, node)]
             ids = torch.tensor([read], device=self.done.target.device)
             return model.output(model.decode(ids, self.done.memory)[0, -1]).float().cpu()
@@ -224,7 +226,7 @@ class Trace:
             k: how many of the likeliest tokens to tell.
 
         Raises:
-            ModelError: there is no such layer.
+            NoSuchPart: there is no such layer.
         """
         with self.lens.changed(self.interventions) as model:
             return logit_lens(model, self.done, layer, self.predicted, k)
@@ -249,7 +251,7 @@ class Trace:
             fixed: keep this trace's output and see what the changed model thinks of it.
 
         Raises:
-            ModelError: the model has no such layer or head.
+            NoSuchPart: the model has no such layer or head.
             SearchError: the forced beginning cannot be written.
         """
         return self.lens.trace(
@@ -274,4 +276,3 @@ class Trace:
 def milliseconds(since: float) -> float:
     """Milliseconds since a `time.perf_counter()`."""
     return 1000 * (time.perf_counter() - since)
-

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from transduce import __version__
-from transduce.serve import routes_health, routes_v1
+from transduce.serve import code_view, lens_routes, routes_health, routes_v1, training_log
+from transduce.serve.lens_service import LensService
 from transduce.serve.problems import add_problem_handlers
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
@@ -27,11 +28,13 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         service: instead of one over `settings.models`.
     """
     service = service or TranslationService(settings)
+    lenses = LensService(settings.models)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.start()
         yield
+        lenses.stop()
         await service.stop()
 
     # The usual pages of documentation load scripts from elsewhere; no request leaves the machine here.
@@ -39,8 +42,10 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         title="transduce", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )  # fmt: skip
-    app.state.settings, app.state.service = settings, service
+    app.state.settings, app.state.service, app.state.lenses = settings, service, lenses
     add_problem_handlers(app)
     for router in (routes_v1.router, routes_health.router):
+        app.include_router(router)
+    for router in (lens_routes.router, code_view.router, training_log.router):
         app.include_router(router)
     return app
