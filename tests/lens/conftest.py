@@ -15,7 +15,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def lens(tokenizer):
-    return make_lens(tokenizer)
+    return make_lens(tokenizer, tie="none", output_bias=True, search={"min_len": 4})
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,14 @@ FAMILIES = [
     )
 ]
 FAMILIES += [
-    {"d_k": 6, "d_v": 5, "bias": False, "output_bias": True, "position_offset": 2, "sinusoid": "tensor2tensor"},
+    {
+        "d_k": 6,
+        "d_v": 5,
+        "bias": False,
+        "output_bias": True,
+        "position_offset": 2,
+        "sinusoid": "tensor2tensor",
+    },
     {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1, "position": "rotary"},
 ]
 """Every norm and position, with ties, activations and widths spread over them."""
@@ -53,6 +60,8 @@ def make_network(tokenizer, *, seed: int = 0, **changes) -> Transformer:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
+        if model.output.bias is not None:
+            model.output.bias[tokenizer.eos_id] += 4  # so that outputs end
     return model
 
 
@@ -61,4 +70,5 @@ def make_lens(tokenizer, *, seed: int = 0, heads=None, limits=None, search=None,
     ids = SpecialIds(tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
     suppress = [tokenizer.unk_id, *tokenizer.newline_ids]
     engine = TorchEngine(make_network(tokenizer, seed=seed, **changes), ids, suppress=suppress)
-    return Lens(make_translator(tokenizer, engine, **(search or {})), heads=heads, limits=limits, name="random")
+    settings = {"max_extra_len": 5, **(search or {})}
+    return Lens(make_translator(tokenizer, engine, **settings), heads=heads, limits=limits, name="random")
