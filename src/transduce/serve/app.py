@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from transduce import __version__
 from transduce.serve import code_view, lens_routes, routes_health, routes_v1, training_log
 from transduce.serve.lens_service import LensService
+from transduce.serve.middleware import Around
 from transduce.serve.problems import add_problem_handlers
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
@@ -44,6 +45,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     )  # fmt: skip
     app.state.settings, app.state.service, app.state.lenses = settings, service, lenses
     add_problem_handlers(app)
+    app.add_middleware(Around, settings=settings, metrics=service.metrics)
     for router in (routes_v1.router, routes_health.router):
         app.include_router(router)
     for router in (lens_routes.router, code_view.router, training_log.router):
