@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,9 +26,8 @@ def open_client() -> Callable[..., object]:
     @contextmanager
     def opened(**settings: object) -> Iterator[TestClient]:
         app = create_app(ServeSettings(**settings))
-        with TestClient(app, raise_server_exceptions=False) as client:
-            while client.get("/ready").status_code != 200:
-                time.sleep(0.01)
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+            client.portal.call(app.state.service.loading)
             yield client
 
     return opened
