@@ -17,14 +17,54 @@ __all__ = ["serve"]
 _LIMITS = "Limits, each told in the error that it causes"
 _TIMES = "Time limits, in seconds"
 _WHO = "Who may ask"
-_KEYS = "API keys, from `transduce keys create`; without it everybody may translate."
-_RATE = "Most requests of one key (or without keys, of one address); 0: any number."
-_CORS = "Let pages of this origin ask from a browser; may be given again."
-_NAMES = "Another name that clients call this server by; may be given again."
-_PROXY = "Believe what a proxy at this address says of a client's address; may be given again."
 
 Count = int | None
 Seconds = float | None
+
+_KeysFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="API keys, from `transduce keys create`; without it everybody may translate.",
+        rich_help_panel=_WHO,
+    ),
+]
+_RequestsPerMinute = Annotated[
+    Count,
+    typer.Option(
+        "--requests-per-minute",
+        help="Most of one key (or without keys, of one address); 0: any number.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors",
+        metavar="ORIGIN",
+        help="Let pages of this origin ask from a browser; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="Another name that clients call this server by; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Proxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy",
+        metavar="ADDRESS",
+        help="Believe what a proxy at this address says of clients' addresses; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
 
 
 def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
@@ -46,21 +86,11 @@ def serve(
         typer.Option("--watch", metavar="SECONDS", help="How often to look for changed models; 0: never."),
     ] = None,
     log_text: Annotated[bool, typer.Option("--log-text", help="Write texts into the log.")] = False,
-    keys_file: Annotated[
-        Path | None, typer.Option("--keys", metavar="FILE", help=_KEYS, rich_help_panel=_WHO)
-    ] = None,
-    requests_per_minute: Annotated[
-        Count, typer.Option("--requests-per-minute", help=_RATE, rich_help_panel=_WHO)
-    ] = None,
-    cors_origins: Annotated[
-        list[str] | None, typer.Option("--cors", metavar="ORIGIN", help=_CORS, rich_help_panel=_WHO)
-    ] = None,
-    host_names: Annotated[
-        list[str] | None, typer.Option("--allow-host", metavar="NAME", help=_NAMES, rich_help_panel=_WHO)
-    ] = None,
-    proxies: Annotated[
-        list[str] | None, typer.Option("--proxy", metavar="ADDRESS", help=_PROXY, rich_help_panel=_WHO)
-    ] = None,
+    keys_file: _KeysFile = None,
+    requests_per_minute: _RequestsPerMinute = None,
+    cors_origins: _Origins = None,
+    host_names: _Names = None,
+    proxies: _Proxies = None,
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
