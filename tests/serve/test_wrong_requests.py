@@ -1,4 +1,4 @@
-"""Hundreds of requests that are wrong: each gets a problem with the right 4xx, never a 500 or a traceback."""
+"""Requests to translate that are wrong in their fields or bytes: a problem with the right 4xx, never a 500."""
 
 from __future__ import annotations
 
