@@ -23,12 +23,15 @@ lock = threading.Lock() if "--one-at-a-time" in sys.argv else contextlib.nullcon
 
 class Request(BaseModel):
     text: str
+    beam_size: int | None = None
+    patience: float | None = None
 
 
 @app.post("/api/v1/translate")
 def translate(request: Request) -> dict[str, object]:
+    search = {name: value for name in ("beam_size", "patience") if (value := getattr(request, name)) is not None}
     with lock:
-        (found,) = translator.translate(request.text, details=False)
+        (found,) = translator.translate(request.text, details=False, **search)
     return {"translations": [found.to_dict()]}
 
 
