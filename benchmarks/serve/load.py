@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from traffic import Answer, Connection, closed_loop, open_loop
 
@@ -99,20 +99,29 @@ def wrong(answers: Sequence[Answer], right: dict[str, str]) -> int:
     return sum(a.status == 200 and a.translation != right[a.text] for a in answers)
 
 
-async def speed(model: Path, texts: list[str], right: dict[str, str], seconds: float) -> dict[str, Any]:
+class Work(NamedTuple):
+    """What is asked for, and what must come."""
+
+    model: Path
+    texts: list[str]
+    right: dict[str, str]
+    search: dict[str, Any]
+
+
+async def speed(work: Work, seconds: float) -> dict[str, Any]:
     """Closed loops of few and many clients, ours and the two plain servers in turn."""
     figures: dict[str, dict[str, Any]] = {}
     mistakes = 0
     for system in ("one at a time", "plain", "transduce"):
         port = free_port()
-        with started(command_of(system, model, port), port) as process:
-            await closed_loop(port, 4, min(1.0, seconds), texts)
+        with started(command_of(system, work.model, port), port) as process:
+            await closed_loop(port, 4, min(1.0, seconds), work.texts, **work.search)
             for clients in CLIENTS:
                 before = cpu_seconds(process.pid)
-                answers, took = await closed_loop(port, clients, seconds, texts)
+                answers, took = await closed_loop(port, clients, seconds, work.texts, **work.search)
                 own = summary(answers, took)
                 own["cpu_ms"] = round(1e3 * (cpu_seconds(process.pid) - before) / len(answers), 2)
-                mistakes += wrong(answers, right)
+                mistakes += wrong(answers, work.right)
                 figures.setdefault(system, {})[str(clients)] = own
                 print(f"{system:14} {clients:3} clients", own, file=sys.stderr)
     ours, single = figures["transduce"], figures["one at a time"]
@@ -125,27 +134,29 @@ async def speed(model: Path, texts: list[str], right: dict[str, str], seconds: f
     }
 
 
-async def overload(model: Path, texts: list[str], right: dict[str, str], seconds: float) -> dict[str, Any]:
+async def overload(work: Work, seconds: float) -> dict[str, Any]:
     """Three times what it can carry; nothing but declared refusals, right answers, flat memory."""
     port = free_port()
-    with started(command_of("transduce", model, port, "--max-queue-texts", "1000"), port) as process:
-        lone, took = await closed_loop(port, 1, 3, texts)
+    with started(command_of("transduce", work.model, port, "--max-queue-texts", "1000"), port) as process:
+        lone, took = await closed_loop(port, 1, 3, work.texts, **work.search)
         before = summary(lone, took)
-        answers, took = await closed_loop(port, 64, 5, texts)
+        answers, took = await closed_loop(port, 64, 5, work.texts, **work.search)
         capacity = summary(answers, took)["per_second"]
-        load = asyncio.create_task(open_loop(port, 3 * capacity, seconds, texts, connections=1200))
+        load = asyncio.create_task(
+            open_loop(port, 3 * capacity, seconds, work.texts, connections=1200, **work.search)
+        )
         memory = []
         while not load.done():
             memory.append(resident_mb(process.pid))
             await asyncio.sleep(0.5)
         answers = load.result()
         ended = time.perf_counter()
-        lone, took = await closed_loop(port, 1, 2, texts)
+        lone, took = await closed_loop(port, 1, 2, work.texts, **work.search)
         recovered = time.perf_counter() - ended
         after = summary(lone, took)
     statuses = Counter(str(answer.status) for answer in answers)
     growth = max(memory[len(memory) // 3 :]) / memory[len(memory) // 3]
-    mistakes = wrong(answers, right)
+    mistakes = wrong(answers, work.right)
     return {
         "capacity_per_second": capacity, "offered_per_second": round(len(answers) / seconds, 1),
         "statuses": dict(statuses), "wrong": mistakes, "memory_mb": [round(memory[0]), round(max(memory))],
@@ -155,14 +166,14 @@ async def overload(model: Path, texts: list[str], right: dict[str, str], seconds
     }  # fmt: skip
 
 
-async def kill(model: Path, texts: list[str], right: dict[str, str], kills: int) -> dict[str, Any]:
+async def kill(work: Work, kills: int) -> dict[str, Any]:
     """A supervisor that starts it again at once; clients that try again lose nothing."""
     port = free_port()
-    command = command_of("transduce", model, port)
+    command = command_of("transduce", work.model, port)
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL)]
     wait_until_ready(port, processes[-1])
     answers: list[Answer] = []
-    todo = iter(texts)
+    todo = iter(work.texts)
     tries = 0
 
     async def client() -> None:
@@ -172,7 +183,7 @@ async def kill(model: Path, texts: list[str], right: dict[str, str], kills: int)
             while True:
                 tries += 1
                 try:
-                    answer = await connection.ask(text)
+                    answer = await connection.ask(text, **work.search)
                 except OSError:
                     await asyncio.sleep(0.05)
                     continue
@@ -186,7 +197,7 @@ async def kill(model: Path, texts: list[str], right: dict[str, str], kills: int)
     seconds = []
     try:
         for turn in range(kills):
-            while len(answers) < len(texts) * (turn + 1) / (kills + 1):
+            while len(answers) < len(work.texts) * (turn + 1) / (kills + 1):
                 await asyncio.sleep(0.01)
             processes[-1].send_signal(signal.SIGKILL)
             processes[-1].wait()
@@ -198,11 +209,11 @@ async def kill(model: Path, texts: list[str], right: dict[str, str], kills: int)
     finally:
         processes[-1].kill()
         processes[-1].wait()
-    mistakes = wrong(answers, right)
-    lost = len(texts) - len(answers)
+    mistakes = wrong(answers, work.right)
+    lost = len(work.texts) - len(answers)
     good = mistakes == 0 and lost == 0 and max(seconds) <= 2
     return {
-        "texts": len(texts),
+        "texts": len(work.texts),
         "tries": tries,
         "wrong": mistakes,
         "lost": lost,
@@ -220,20 +231,25 @@ def main() -> int:
     parser.add_argument("what", choices=["speed", "overload", "kill"])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--patience", type=float, help="Of the search, for both; else the model's own.")
+    parser.add_argument("--beam-size", type=int)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
     given = parser.parse_args()
+    search = {
+        name: value for name in ("patience", "beam_size") if (value := getattr(given, name)) is not None
+    }
     texts = list(dict.fromkeys(given.text.read_text(encoding="utf-8").strip().split("\n")))[:1000]
-    found = transduce.load(given.model, engine="ctranslate2").translate(texts, details=False)
+    found = transduce.load(given.model, engine="ctranslate2").translate(texts, details=False, **search)
     right = {text: translation.text for text, translation in zip(texts, found, strict=True)}
+    work = Work(given.model, texts, right, search)
     if given.what == "kill":
-        result = asyncio.run(kill(given.model, texts, right, given.kills))
+        result = asyncio.run(kill(work, given.kills))
     else:
-        how = speed if given.what == "speed" else overload
-        result = asyncio.run(how(given.model, texts, right, given.seconds))
+        result = asyncio.run((speed if given.what == "speed" else overload)(work, given.seconds))
     load_average = round(os.getloadavg()[0], 1)
     append_line(given.results, {
         "benchmark": f"serve/{given.what}", "date": today(), "commit": commit(), "hardware": hardware(),
-        "load_average": load_average, **result,
+        "load_average": load_average, "search": search, **result,
     })  # fmt: skip
     return 0 if result["good"] else 1
 

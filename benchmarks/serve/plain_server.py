@@ -29,7 +29,9 @@ class Request(BaseModel):
 
 @app.post("/api/v1/translate")
 def translate(request: Request) -> dict[str, object]:
-    search = {name: value for name in ("beam_size", "patience") if (value := getattr(request, name)) is not None}
+    search = {
+        name: value for name in ("beam_size", "patience") if (value := getattr(request, name)) is not None
+    }
     with lock:
         (found,) = translator.translate(request.text, details=False, **search)
     return {"translations": [found.to_dict()]}

@@ -77,7 +77,7 @@ async def closed_loop(
 
 
 async def open_loop(
-    port: int, per_second: float, seconds: float, texts: Sequence[str], connections: int = 256
+    port: int, per_second: float, seconds: float, texts: Sequence[str], connections: int = 256, **options: Any
 ) -> list[Answer]:
     """Requests at a rate of their own, whether or not the server keeps up; refused ones are not repeated."""
     rng = random.Random(0)
@@ -88,7 +88,7 @@ async def open_loop(
     tasks: set[asyncio.Task[None]] = set()
 
     async def request(connection: Connection) -> None:
-        answers.append(await connection.ask(rng.choice(texts)))
+        answers.append(await connection.ask(rng.choice(texts), **options))
         free.put_nowait(connection)
 
     begun = time.perf_counter()

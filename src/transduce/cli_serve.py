@@ -94,6 +94,7 @@ def serve(
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    overrides: options.Overrides = None,
     max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
     max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
     max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
@@ -122,7 +123,7 @@ def serve(
 
     - `transduce serve runs/en-de`
     - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
-    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10 --set search.patience=1`
     - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
     given = dict(locals())
@@ -134,6 +135,10 @@ def serve(
     own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
     if watch is not None:
         own["watch_seconds"] = own.pop("watch")
+    if given := own.pop("overrides", ()):  # reading recipes loads more than an export needs
+        from transduce.recipe import search_overrides
+
+        own["search"] = tuple(sorted(search_overrides(given).items()))
     settings = ServeSettings(**own)
     from transduce.serve.server import serve as run
 

@@ -247,7 +247,11 @@ def test_what_cannot_be_served_is_one_line_and_exit_code_2(served, server, tmp_p
     for arguments, words in [
         ((tmp_path / "nowhere",), "there is no model directory"),
         ((served, "--port", port), f"cannot listen at 127.0.0.1:{port} (Address already in use): choose"),
-        ((served, "--max-texts", "0"), "max_texts is 0, but must be at least 1"),
+        (
+            (served, "--max-texts", "0", "--set", "search.patience=1"),
+            "max_texts is 0, but must be at least 1",
+        ),
+        ((served, "--set", "search.patiense=1", "--port", "0"), "patiense"),
     ]:
         result = serve(*arguments)
         last = result.stderr.strip().split("\n")[-1]

@@ -1,4 +1,4 @@
-"""Requests to translate that are wrong in their fields or bytes: a problem with the right 4xx, never a 500."""
+"""Requests to translate that are wrong in fields or bytes: a problem with the right 4xx, never a 500."""
 
 from __future__ import annotations
 
