@@ -4,7 +4,8 @@
     python benchmarks/serve/load.py MODEL TEXT overload  --seconds 60
     python benchmarks/serve/load.py MODEL TEXT kill      --kills 3
 
-MODEL has an export for CTranslate2; TEXT has a sentence a line. Each prints one JSON line and adds it to
+MODEL has an export for CTranslate2, in float32 (`transduce export --quantization float32`): int8's rounding
+depends on the batch, and other answers count as wrong here. TEXT has a sentence a line. Each prints one JSON line and adds it to
 benchmarks/results/DATE.jsonl (--results). The exit code is 1 when a promise is broken: a wrong answer, a
 status other than 200, 429 and 503, memory that grows by more than 10 % from a third of the time on, a
 restart that takes more than 2 s. Timings want a quiet machine: the clients share it.
