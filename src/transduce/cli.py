@@ -28,6 +28,7 @@ from transduce.cli_options import (
     Target,
     TargetLanguage,
 )
+from transduce.cli_serve import serve
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -378,6 +379,7 @@ def translate(
 
 app.command()(export)
 app.command(name="import")(import_)
+app.command()(serve)
 
 
 @app.command()
