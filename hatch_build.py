@@ -122,7 +122,7 @@ def _npm_build(page: Path) -> str | None:
 
 
 def _run(command: list[str], page: Path, node: Path) -> str | None:
-    """Run in `page`, with the chosen Node first on the path; the last telling line if it fails."""
+    """Run in `page`, with the chosen Node first on the path; its first words of an error if it fails."""
     path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "NPM_CONFIG_UPDATE_NOTIFIER": "false"}
     done = subprocess.run(
@@ -140,7 +140,8 @@ def _run(command: list[str], page: Path, node: Path) -> str | None:
     print(done.stdout, file=sys.stderr)  # noqa: T201  (pip shows it with -v, `make page` always)
     lines = [line.strip() for line in done.stdout.split("\n") if line.strip()]
     errors = [line for line in lines if re.search(r"error", line, re.IGNORECASE)] or lines
-    return errors[0][:300] if errors else f"exit code {done.returncode}"
+    told = " ".join(line.removeprefix("npm error").strip() for line in errors[:3])
+    return told[:300] or f"exit code {done.returncode}"
 
 
 def _left_out() -> bool:
