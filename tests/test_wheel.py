@@ -55,6 +55,9 @@ def test_the_wheel_holds_the_whole_page(wheel):
     assert len(asked) >= 2
     assert {STATIC + name for name in asked} <= names
     assert {Path(name).suffix for name in page} >= {".html", ".js", ".css"}
+    licences = archive.read(STATIC + "licences.txt").decode()
+    assert "svelte\n\n" in licences
+    assert "MIT" in licences
     assert STATIC + "not-built.txt" not in names
     assert not [name for name in names if "node_modules" in name or name.startswith("page/")]
 
