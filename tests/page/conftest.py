@@ -91,9 +91,10 @@ def serve(built_page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
 
 @pytest.fixture(scope="session")
-def address(serve, real_run: Path) -> str:
-    """The server of the real model."""
-    return serve(real_run, "--engine", "torch")
+def address(request: pytest.FixtureRequest, real_run: Path) -> str:
+    """The server of the real model; TRANSDUCE_PAGE_ADDRESS names one that already runs."""
+    given = os.environ.get("TRANSDUCE_PAGE_ADDRESS")
+    return given or request.getfixturevalue("serve")(real_run, "--engine", "torch")
 
 
 @pytest.fixture
