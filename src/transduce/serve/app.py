@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from transduce import __version__
 from transduce.serve import routes_health, routes_v1
+from transduce.serve.middleware import Around
 from transduce.serve.problems import add_problem_handlers
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
@@ -42,6 +43,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     )  # fmt: skip
     app.state.settings, app.state.service = settings, service
     add_problem_handlers(app)
+    app.add_middleware(Around, settings=settings, metrics=service.metrics)
     for router in (routes_v1.router, routes_health.router, page_router()):
         app.include_router(router)
     return app

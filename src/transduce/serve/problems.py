@@ -24,7 +24,15 @@ from starlette.responses import JSONResponse, Response
 
 from transduce.errors import DataError, SearchError, TransduceError
 
-__all__ = ["Problem", "ProblemResponse", "add_problem_handlers", "problem_body", "problem_responses"]
+__all__ = [
+    "Problem",
+    "ProblemResponse",
+    "add_problem_handlers",
+    "problem_body",
+    "problem_of",
+    "problem_responses",
+    "unexpected",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +108,7 @@ def problem_body(problem: Problem) -> dict[str, Any]:
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Let `app` answer every error with problem JSON."""
+    """Let `app` answer every error that is told with problem JSON; `middleware.py` answers for the rest."""
 
     @app.exception_handler(Problem)
     async def own(_: Request, error: Problem) -> Response:
@@ -108,7 +116,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(TransduceError)
     async def of_the_rooms(_: Request, error: TransduceError) -> Response:
-        return ProblemResponse(_of_rooms(error))
+        return ProblemResponse(problem_of(error))
 
     @app.exception_handler(HTTPException)
     async def of_the_framework(request: Request, error: HTTPException) -> Response:
@@ -118,20 +126,9 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def wrong_fields(_: Request, error: RequestValidationError) -> Response:
         return ProblemResponse(_of_validation(error))
 
-    @app.exception_handler(Exception)
-    async def ours(request: Request, error: Exception) -> Response:
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        detail = "the server made a mistake; its log says more under this request's id (X-Request-Id)"
-        return ProblemResponse(Problem(500, "Internal error", detail))
 
-
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route declares in OpenAPI for the problems that it can answer with."""
-    content = {MEDIA_TYPE: {"schema": _SCHEMA}}
-    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
-
-
-def _of_rooms(error: TransduceError) -> Problem:
+def problem_of(error: TransduceError) -> Problem:
+    """What a client is told of an error of another room."""
     if isinstance(error, (SearchError, DataError)):
         return Problem(422, "The request cannot be followed", str(error), "cannot-follow")
     # The message names files of the server, which are no client's business.
@@ -140,6 +137,18 @@ def _of_rooms(error: TransduceError) -> Problem:
     return Problem(
         503, "The model cannot be used", detail, "model-unavailable", headers={"Retry-After": "10"}
     )
+
+
+def unexpected() -> Problem:
+    """What a client is told of a mistake of ours."""
+    detail = "the server made a mistake; its log says more under this request's id (X-Request-Id)"
+    return Problem(500, "Internal error", detail)
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route declares in OpenAPI for the problems that it can answer with."""
+    content = {MEDIA_TYPE: {"schema": _SCHEMA}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
 
 
 def _of_framework(request: Request, error: HTTPException) -> Problem:
@@ -157,6 +166,9 @@ def _of_validation(error: RequestValidationError) -> Problem:
         return Problem(
             400, "Not JSON", f"the body is no JSON: {why} at character {place}; see /openapi.json", "not-json"
         )
+    if isinstance(found[0].get("input"), bytes):
+        detail = "the body must come as JSON: send it with the header Content-Type: application/json"
+        return Problem(415, "Not sent as JSON", detail)
     errors = [{"pointer": _pointer(one["loc"]), "detail": one["msg"]} for one in found]
     first = errors[0]
     more = f" (and {len(errors) - 1} more, see `errors`)" if len(errors) > 1 else ""

@@ -139,9 +139,14 @@ class TranslateResponse(BaseModel):
 class Model(BaseModel):
     """A model, as the server has it."""
 
-    name: str
-    source: str = Field(description="Empty if the model does not say.")
-    target: str
+    name: str = Field(examples=["en-de"])
+    source: str = Field(description="Empty if the model does not say.", examples=["en"])
+    target: str = Field(examples=["de"])
+    state: Literal["loaded", "unloaded", "failed"]
+    engine: Literal["ctranslate2", "torch"] | None = Field(description="Of what is loaded.")
+    max_len: int | None = Field(description="Most source tokens of one pass; longer texts are split.")
+    loaded_at: str | None = Field(examples=["2026-11-30T01:00:00Z"])
+    problem: str | None = Field(description="Why what is on disk does not serve; what was loaded still does.")
 
 
 class Models(BaseModel):

@@ -224,7 +224,7 @@ class Translator:
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
         call = _Call(self._configured(search), _requirements(glossary, protect), alignment, details)
         self._check(call)
-        segments = [self._segments(text) for text in texts]
+        segments = [self.segments(text) for text in texts]
         pieces = [
             _Piece(part.text, self._source.encode(part.text), call.requirements.of(part.text))
             for parts in segments
@@ -236,6 +236,57 @@ class Translator:
             own = [next(results) for _ in parts]
             translated.append(own[0] if len(own) == 1 else joined(text, own, parts, call.requirements))
         return translated
+
+    def check(
+        self,
+        *,
+        glossary: Glossary | Mapping[str, str] | None = None,
+        protect: Protection | bool = False,
+        **search: Any,
+    ) -> SearchConfig:
+        """Say whether `translate` could do what these ask for; return the settings that it would search by.
+
+        Raises:
+            SearchError, DataError: as `translate`.
+        """
+        call = _Call(self._configured(search), _requirements(glossary, protect), False, False)
+        self._check(call)
+        return call.config
+
+    def segments(self, text: str) -> list[Segment]:
+        """The text whole, or in pieces that the model can take; `join` puts their translations together.
+
+        `translate` does both. One who translates the pieces of many texts together needs them apart.
+        """
+        if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
+            return [Segment(text, "")]
+        return split_text(text, self.max_len, self.num_tokens)
+
+    def num_tokens(self, text: str) -> int:
+        """How many source tokens a text has."""
+        return len(self._source.encode(text))
+
+    def join(
+        self,
+        text: str,
+        parts: Sequence[Translation],
+        segments: Sequence[Segment],
+        *,
+        glossary: Glossary | Mapping[str, str] | None = None,
+        protect: Protection | bool = False,
+    ) -> Translation:
+        """What `translate` gives for `text`, from the translations of its segments.
+
+        Args:
+            text: the whole.
+            parts: what `translate` gave for each segment's text, asked the same.
+            segments: as `segments` cut it.
+            glossary: as given to `translate`.
+            protect: as given to `translate`.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        return joined(text, parts, segments, _requirements(glossary, protect))
 
     def _configured(self, search: dict[str, Any]) -> SearchConfig:
         """The translator's search settings with this call's over them."""
@@ -261,12 +312,6 @@ class Translator:
                 f"{type(self.engine).__name__} cannot be made to write a glossary's terms or protected text: "
                 "use the torch engine, or leave them out (Protection(force=False) still says what was lost)"
             )
-
-    def _segments(self, text: str) -> list[Segment]:
-        """The text whole, or in pieces that the model can take."""
-        if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
-            return [Segment(text, "")]
-        return split_text(text, self.max_len, lambda part: len(self._source.encode(part)))
 
     def _translate_pieces(
         self, pieces: Sequence[_Piece], call: _Call, prefixes: Sequence[str] | None
