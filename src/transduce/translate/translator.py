@@ -192,6 +192,11 @@ class Translator:
             languages=(recipe.data.source_language, recipe.data.target_language),
         )
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Source's and target's; one object twice when they are joint."""
+        return self._source, self._target
+
     def translate(
         self,
         texts: str | Sequence[str],
@@ -222,7 +227,7 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self._configured(search), _requirements(glossary, protect), alignment, details)
+        call = _Call(self.configured(**search), _requirements(glossary, protect), alignment, details)
         self._check(call)
         segments = [self.segments(text) for text in texts]
         pieces = [
@@ -249,7 +254,7 @@ class Translator:
         Raises:
             SearchError, DataError: as `translate`.
         """
-        call = _Call(self._configured(search), _requirements(glossary, protect), False, False)
+        call = _Call(self.configured(**search), _requirements(glossary, protect), False, False)
         self._check(call)
         return call.config
 
@@ -288,8 +293,12 @@ class Translator:
             return parts[0]
         return joined(text, parts, segments, _requirements(glossary, protect))
 
-    def _configured(self, search: dict[str, Any]) -> SearchConfig:
-        """The translator's search settings with this call's over them."""
+    def configured(self, **search: Any) -> SearchConfig:
+        """The translator's search settings with these over them.
+
+        Raises:
+            SearchError: an unknown setting, or settings that contradict each other.
+        """
         known = SearchConfig.__dataclass_fields__
         unknown = search.keys() - known.keys()
         if unknown:
