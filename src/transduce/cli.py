@@ -17,6 +17,7 @@ import typer
 from transduce import __version__
 from transduce import cli_options as options
 from transduce.cli_export import export, import_
+from transduce.cli_keys import keys
 from transduce.cli_options import (
     AllowChanges,
     Memory,
@@ -380,6 +381,7 @@ def translate(
 app.command()(export)
 app.command(name="import")(import_)
 app.command()(serve)
+app.add_typer(keys)
 
 
 @app.command()
