@@ -2,7 +2,7 @@
 //
 // Views read `session.model` and `session.trace`, and ask for tensors by `head`, `overview`, `json`.
 import { getBytes, getJson, isSaved, postJson, Problem } from './lib/api'
-import { readSafetensors, type Tensors } from './lib/tensor'
+import { readMetadata, readSafetensors, type Tensors } from './lib/tensor'
 import type { Kind, Model, SearchSettings, Trace } from './lib/types'
 import { place } from './place.svelte'
 
@@ -18,6 +18,8 @@ export interface HeadTensors {
   tensors: Tensors
   /** As the server sent them: what a reader downloads. */
   bytes: ArrayBuffer
+  /** What the server says about them. */
+  metadata: Record<string, string>
 }
 
 // Trained readers' own sentences take their place; these are only where somebody has typed none.
@@ -141,7 +143,7 @@ class Session {
   tensors(path: string): Promise<HeadTensors> {
     return this.#kept(path, async () => {
       const bytes = await getBytes(path)
-      return { bytes, tensors: readSafetensors(bytes) }
+      return { bytes, tensors: readSafetensors(bytes), metadata: readMetadata(bytes) }
     })
   }
 
