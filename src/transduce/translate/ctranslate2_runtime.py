@@ -2,12 +2,13 @@
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
 for anybody. A lone sentence: one worker with all threads that are idle. Weights are in memory once
-for each of the two kinds that was needed.
+for each of the two kinds that was needed. Calls may come from several threads at once.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,10 @@ class Workers:
         # Threads that share one sentence wait for each other at every product: where other work takes
         # their turns, that is slower than one alone, by orders of magnitude.
         self._together = runtime.threads or idle_threads(self.threads)
+        self.crowded = False
+        """Set by who keeps several calls under way: each then keeps to one worker, in large batches."""
         self._loaded: dict[str, Any] = {}
+        self._loading = threading.Lock()
 
     def for_sentences(self, count: int) -> Any:
         """The translator for a call with `count` sentences.
@@ -48,14 +52,17 @@ class Workers:
         Raises:
             ModelError: CTranslate2 is not installed, or cannot load the model.
         """
-        many = self._together == 1 or count >= _LONE * self.threads
+        many = self.crowded or self._together == 1 or count >= _LONE * self.threads
         if many or ("many" in self._loaded and "lone" not in self._loaded):  # no second copy for a few
             return self._load("many", self.threads, 1)
         return self._load("lone", 1, self._together)
 
     def batches(self, lengths: Sequence[int], translator: Any) -> Iterator[list[int]]:
-        """Indices in batches of similar lengths; with several workers, each gets two batches at least."""
-        workers = translator.num_translators
+        """Indices in batches of similar lengths; with several workers, each gets two batches at least.
+
+        A crowded one's callers have cut their batches themselves.
+        """
+        workers = 1 if self.crowded else translator.num_translators
         share = sum(lengths) // (2 * workers) if workers > 1 else self.batch_tokens
         return batches(lengths, max(1, min(self.batch_tokens, share)))
 
@@ -66,12 +73,13 @@ class Workers:
             ModelError: as `for_sentences`.
         """
         _ctranslate2(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
-        return self._new(1, self._together)
+        return self._new(1, 1 if self.crowded else self._together)
 
     def _load(self, kind: str, workers: int, threads: int) -> Any:
-        if kind not in self._loaded:
-            self._loaded[kind] = self._new(workers, threads)
-        return self._loaded[kind]
+        with self._loading:
+            if kind not in self._loaded:
+                self._loaded[kind] = self._new(workers, threads)
+            return self._loaded[kind]
 
     def _new(self, workers: int, threads: int) -> Any:
         library = _ctranslate2(self._path)
