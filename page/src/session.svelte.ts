@@ -14,6 +14,7 @@ export interface WhatIf {
   fixed?: boolean
 }
 
+/** Tensors, and what they are of: a view draws an answer under these names, never under the newest ones. */
 export interface HeadTensors {
   tensors: Tensors
   /** As the server sent them: what a reader downloads. */
@@ -31,6 +32,18 @@ const FIRST_SENTENCES: Record<string, string> = {
   zh: '我爱你。',
 }
 const KEPT_ANSWERS = 24
+
+export interface OneHead extends HeadTensors {
+  trace: Trace
+  kind: Kind
+  layer: number
+  head: number
+}
+
+export interface AllHeads extends HeadTensors {
+  trace: Trace
+  kind: Kind
+}
 
 class Session {
   model = $state.raw<Model | null>(null)
@@ -130,13 +143,14 @@ class Session {
   }
 
   /** One head's scores, mask, weights, q, k, v. */
-  head(kind: Kind, layer: number, head: number, trace: Trace = this.trace!): Promise<HeadTensors> {
-    return this.tensors(`api/v1/traces/${trace.id}/head?kind=${kind}&layer=${layer}&head=${head}`)
+  async head(kind: Kind, layer: number, head: number, trace: Trace = this.trace!): Promise<OneHead> {
+    const answer = await this.tensors(`api/v1/traces/${trace.id}/head?kind=${kind}&layer=${layer}&head=${head}`)
+    return { ...answer, trace, kind, layer, head }
   }
 
   /** All heads of a kind, small, with their figures. */
-  overview(kind: Kind, trace: Trace = this.trace!): Promise<HeadTensors> {
-    return this.tensors(`api/v1/traces/${trace.id}/overview?kind=${kind}`)
+  async overview(kind: Kind, trace: Trace = this.trace!): Promise<AllHeads> {
+    return { ...(await this.tensors(`api/v1/traces/${trace.id}/overview?kind=${kind}`)), trace, kind }
   }
 
   /** Tensors at a path, kept: a trace never changes. */

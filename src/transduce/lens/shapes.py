@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -89,7 +90,6 @@ class Entry:
             **flat,
             "axes": [AXES[letter] for letter in self.symbolic],
             "formula_text": FORMULAS[self.formula].text,
-            "meaning": FORMULAS[self.formula].meaning,
             "parameters": [{"name": name, "shape": shape} for name, shape in self.parameters],
             "num_parameters": sum(torch.Size(shape).numel() for _, shape in self.parameters),
             "source": self.source.to_dict(),
@@ -178,10 +178,10 @@ class _Walker:
                 symbolic=symbols,
                 shape=tuple(value.shape),
                 dtype=str(value.dtype).removeprefix("torch."),
-                min=float(numbers.min()),
-                mean=float(numbers.mean()),
-                max=float(numbers.max()),
-                sample=tuple(numbers.flatten()[:_SAMPLE].tolist()),
+                min=_short(numbers.min()),
+                mean=_short(numbers.mean()),
+                max=_short(numbers.max()),
+                sample=tuple(_short(number) for number in numbers.flatten()[:_SAMPLE]),
                 formula=formula,
                 parameters=tuple(
                     (self._parameters[id(p)], tuple(p.shape)) for p in parameters if p is not None
@@ -364,6 +364,11 @@ class _Walker:
     def _projected(self, module: nn.Module, args: tuple[Tensor], out: Tensor) -> None:  # noqa: ARG002
         output = cast(OutputProjection, module)
         self.add("output.logits", out, "B T V", "logits", OutputProjection, [output.weight, output.bias])
+
+
+def _short(number: Tensor) -> float:
+    """The shortest decimal that is the same float32."""
+    return float(str(np.float32(number.item())))
 
 
 def _side(stack: str) -> str:

@@ -46,7 +46,7 @@ def source_of(component: type | Callable[..., Any]) -> SourceLines:
     Raises:
         OSError: its file is not there.
     """
-    return _source_of(component)
+    return _source_of(inspect.unwrap(component))
 
 
 @lru_cache(maxsize=256)
