@@ -24,14 +24,15 @@ from transduce.search.config import SearchConfig
 if TYPE_CHECKING:
     from transduce.text.tokenizer import Tokenizer
 
-__all__ = ["EXPORT_DIRECTORY", "Exported", "ExportedModel", "usable_export"]
+__all__ = ["EXPORT_DIRECTORY", "WEIGHTS_FILE", "Exported", "ExportedModel", "usable_export"]
 
 _log = logging.getLogger(__name__)
 
 EXPORT_DIRECTORY = "ct2"
 _FACTS = "transduce.json"
 _SCHEMA = 1
-_WEIGHTS = "model.safetensors"
+WEIGHTS_FILE = "model.safetensors"
+"""Of a model directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +126,7 @@ class ExportedModel:
 
     def is_stale(self) -> bool:
         """Whether the weights beside it have changed since it was made; not if there are none."""
-        weights = self.path.parent / _WEIGHTS
+        weights = self.path.parent / WEIGHTS_FILE
         if self.path.name != EXPORT_DIRECTORY or not weights.exists():
             return False
         status = weights.stat()
@@ -157,7 +158,7 @@ def usable_export(path: Path, *, needed: bool) -> ExportedModel | None:
     exported = ExportedModel(found)
     if not exported.is_stale():
         return exported
-    what = f"the export {found} was made from other weights than {found.parent / _WEIGHTS}"
+    what = f"the export {found} was made from other weights than {found.parent / WEIGHTS_FILE}"
     remedy = f"make it again with `transduce export {found.parent} --to ct2`"
     if needed:
         raise ModelError(f"{what}: {remedy}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineName", "Translation", "Translator"]
 
-EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
+EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2", "onnx"]
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Translator:
             model: where it lies; an export (`MODEL/ct2`) will do as well. Several must have the same
                 vocabularies.
             mean: what several are averaged by (see search/ensemble.py).
-            engine: `ctranslate2` runs the export, `torch` the weights themselves; `auto` takes the
-                export if there is one and it was made from these weights.
-            runtime: threads and number form of the export.
+            engine: `ctranslate2` and `onnx` run these exports, `torch` the weights themselves; `auto` takes
+                CTranslate2's if there is one and it was made from these weights.
+            runtime: threads, number form, size of batches.
 
         Raises:
             ModelError: there is none, it cannot be read, or vocabularies differ; or the export that was
@@ -115,11 +115,15 @@ class Translator:
         if engine not in get_args(EngineName):
             raise ModelError(f"engine is {engine!r}, but must be one of {', '.join(get_args(EngineName))}")
         if not isinstance(model, (str, Path)):
-            if engine == "ctranslate2":
+            if engine not in ("auto", "torch"):
                 raise ModelError("several models translate together with --engine torch only")
             from transduce.translate.ensemble import load_ensemble
 
             return load_ensemble(model, mean, runtime)
+        if engine == "onnx":
+            from transduce.translate.onnx_engine import load_onnx
+
+            return load_onnx(model, runtime=runtime)
         if engine != "torch":
             from transduce.translate.exported import usable_export
 
@@ -141,11 +145,12 @@ class Translator:
             runtime: threads and number form.
 
         Raises:
-            ModelError: a file of it cannot be read.
+            ModelError: a file of it cannot be read; or exact answers are asked of rounded numbers.
         """
         from transduce.translate.ctranslate2_engine import CTranslate2Engine
 
         facts = exported.facts
+        _refuse_rounded(exported, runtime)
         return cls(
             CTranslate2Engine(exported, runtime),
             *exported.tokenizers(),
@@ -341,6 +346,19 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
+
+
+def _refuse_rounded(exported: ExportedModel, runtime: Runtime | None) -> None:
+    """Raise ModelError where float32's answers are asked for and the export computes otherwise."""
+    if runtime is None or not runtime.exact:
+        return
+    form = runtime.compute_type if runtime.compute_type != "default" else exported.facts.quantization
+    if form != "float32" or exported.facts.quantization != "float32":
+        raise ModelError(
+            f"--exact asks for float32's answers, but the export {exported.path} holds "
+            f"{exported.facts.quantization} and would compute in {form}: take --engine torch, or "
+            "export again with --quantization float32"
+        )
 
 
 def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
