@@ -1,11 +1,12 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import { defineConfig } from 'vitest/config'
+import { licences } from './licences'
 
 // One script and one style sheet, with names that stay: the server sends them with an ETag, and a saved
 // page puts both inline, where a script that loads other scripts would find none.
 export default defineConfig({
   base: './',
-  plugins: [svelte()],
+  plugins: [svelte(), licences()],
   build: {
     outDir: '../src/transduce/serve/static',
     emptyOutDir: true,
