@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.errors import NoSuchPart
+from transduce.lens.interventions import NoSuchPart
 from transduce.lens.shapes import _Walker
 from transduce.model.transformer import Transformer
 
