@@ -32,6 +32,7 @@ const FIRST_SENTENCES: Record<string, string> = {
   zh: '我爱你。',
 }
 const KEPT_ANSWERS = 24
+const MOST_POSITIONS = 128
 
 export interface OneHead extends HeadTensors {
   trace: Trace
@@ -151,6 +152,12 @@ class Session {
   /** All heads of a kind, small, with their figures. */
   async overview(kind: Kind, trace: Trace = this.trace!): Promise<AllHeads> {
     return { ...(await this.tensors(`api/v1/traces/${trace.id}/overview?kind=${kind}`)), trace, kind }
+  }
+
+  /** The model's own positions, as many as the page ever shows: sliders only cut from them. */
+  positions(): Promise<HeadTensors> {
+    const length = Math.min(MOST_POSITIONS, this.model?.limits.positions ?? MOST_POSITIONS)
+    return this.tensors(`api/v1/positions?length=${length}`)
   }
 
   /** Tensors at a path, kept: a trace never changes. */
