@@ -11,13 +11,22 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from transduce import __version__
-from transduce.serve import routes_documents, routes_health, routes_libretranslate, routes_v1
+from transduce.serve import (
+    code_view,
+    lens_routes,
+    routes_documents,
+    routes_health,
+    routes_libretranslate,
+    routes_v1,
+    training_log,
+)
 from transduce.serve.access import Admitted, Gate
 from transduce.serve.documents import DocumentDesk
 from transduce.serve.downloads import Downloads
 from transduce.serve.keys import Keys
+from transduce.serve.lens_service import LensService
 from transduce.serve.middleware import Around
-from transduce.serve.problems import add_problem_handlers
+from transduce.serve.problems import add_problem_handlers, problem_responses
 from transduce.serve.security import SecurityHeaders, add_host_checks
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
@@ -33,19 +42,22 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         service: instead of one over `settings.models`.
     """
     service = service or TranslationService(settings)
+    lenses = LensService(settings.models)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.start()
         yield
+        lenses.stop()
         await service.stop()
 
     # The usual pages of documentation load scripts from elsewhere; no request leaves the machine here.
     app = FastAPI(
         title="transduce", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        redirect_slashes=False, responses=problem_responses(422, 500),
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )  # fmt: skip
-    app.state.settings, app.state.service = settings, service
+    app.state.settings, app.state.service, app.state.lenses = settings, service, lenses
     add_problem_handlers(app)
     add_host_checks(app, settings)
     app.add_middleware(Around, settings=settings, metrics=service.metrics)
@@ -58,7 +70,8 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters
     )
     app.state.downloads = Downloads()
-    for router in (routes_v1.router, routes_documents.router):
+    inside = (lens_routes.router, code_view.router, training_log.router)
+    for router in (routes_v1.router, routes_documents.router, *inside):
         app.include_router(router, dependencies=[Admitted])
     for router in (routes_libretranslate.router, routes_health.router):
         app.include_router(router)

@@ -198,6 +198,11 @@ class Translator:
             languages=(recipe.data.source_language, recipe.data.target_language),
         )
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Source's and target's; one object twice when they are joint."""
+        return self._source, self._target
+
     def translate(
         self,
         texts: str | Sequence[str],
