@@ -54,6 +54,12 @@ Text = Annotated[str, AfterValidator(_readable)]
 Language = Annotated[str, Field(min_length=1, max_length=35, examples=["en"])]
 
 
+def _one_of(given: str, *absent: str) -> dict[str, Any]:
+    """What JSON Schema says of a field that must be there, and of those that must not."""
+    null = {name: {"type": "null"} for name in absent}
+    return {"required": [given], "properties": {given: {"not": {"type": "null"}}, **null}}
+
+
 class TranslateRequest(StrictModel):
     """What to translate, and how; what is left out is as the model's own settings have it."""
 
@@ -62,7 +68,8 @@ class TranslateRequest(StrictModel):
             "examples": [
                 {"text": "one two three"},
                 {"texts": ["one two", "three"], "beam_size": 4, "n_best": 2, "alignment": True},
-            ]
+            ],
+            "oneOf": [_one_of("text", "texts", "prefixes"), _one_of("texts", "text", "prefix")],
         }
     )
 
