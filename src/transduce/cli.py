@@ -16,6 +16,7 @@ import typer
 
 from transduce import __version__
 from transduce import cli_options as options
+from transduce.cli_align import align
 from transduce.cli_export import export, import_
 from transduce.cli_options import (
     AllowChanges,
@@ -380,6 +381,7 @@ def translate(
 app.command()(export)
 app.command(name="import")(import_)
 app.command()(serve)
+app.command()(align)
 
 
 @app.command()
