@@ -36,7 +36,7 @@ def open_page():
     def opened(*models, **limits):
         app = create_app(ServeSettings(models=models, engine="auto", watch_seconds=0, lazy=True))
         app.state.lenses = LensService(models, LensSettings(**limits))
-        return TestClient(app, raise_server_exceptions=False)
+        return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
     return opened
 

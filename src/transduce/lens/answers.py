@@ -40,6 +40,7 @@ __all__ = [
     "overview_arrays",
     "search_words",
     "step_table",
+    "walk_arrays",
 ]
 
 _ALTERNATIVES = 5
@@ -168,6 +169,17 @@ def logits_array(trace: Trace, step: int | None, node: int | None) -> Arrays:
     return Arrays(
         {"logits": _numbers(trace.logits(step, node))}, {"step": reads, "node": node, "reads": reads}
     )
+
+
+def walk_arrays(trace: Trace, names: Sequence[str]) -> Arrays:
+    """Tensors of the pass by name, in the shapes that the walk tells.
+
+    Raises:
+        NoSuchPart: the pass makes no tensor of that name.
+    """
+    kinds = {"bool": np.uint8, "int64": np.int32}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in trace.tensors(names).items()}
+    return Arrays({name: a.astype(kinds.get(a.dtype.name, np.float32)) for name, a in arrays.items()})
 
 
 def step_table(trace: Trace, k: int) -> dict[str, Any]:

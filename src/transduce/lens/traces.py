@@ -30,6 +30,7 @@ from transduce.lens.overview import Overview, overview_of
 from transduce.lens.shapes import Walk, walk_shapes
 from transduce.lens.steps import StepFigures, step_figures
 from transduce.lens.tokens import Token
+from transduce.lens.walk_tensors import walk_tensors
 from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.translate.alignment import Word
@@ -217,6 +218,15 @@ class Trace:
         """Every tensor of one real pass, in order, with shape, meaning and formula."""
         with self.lens.changed(self.interventions) as model:
             return walk_shapes(model, self.done.source.tolist(), self.done.target.tolist())
+
+    def tensors(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Tensors of one real pass, whole, by the names that `shapes` gives them.
+
+        Raises:
+            NoSuchPart: the pass makes no tensor of that name.
+        """
+        with self.lens.changed(self.interventions) as model:
+            return walk_tensors(model, self.done.source.tolist(), self.done.target.tolist(), names)
 
     def logit_lens(self, layer: int, k: int = 5) -> list[LensRow]:
         """What the decoder would have said had it stopped after a layer; see logit_lens.py.

@@ -50,13 +50,16 @@ class _Bounded(H11Protocol):
         self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        if self.conn.their_state is h11.IDLE:
-            self._expect_headers()
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_header_timer()
+        # h11 bounds only what is incomplete: headers that came whole in one large read would pass.
+        while data and not self.transport.is_closing():
+            part, data = data, b""
+            if self.conn.their_state is h11.IDLE:
+                self._expect_headers()
+                room = self.settings.max_header_bytes + 1 - len(self.conn.trailing_data[0])
+                part, data = part[:room], part[room:]
+            super().data_received(part)
+            if self.conn.their_state is not h11.IDLE:
+                self._stop_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_header_timer()

@@ -182,6 +182,25 @@ async def logits(
     return await _arrays_of(lenses, trace_id, request, work)
 
 
+@router.get(
+    "/traces/{trace_id}/tensors", responses={**_TENSORS, **problem_responses(404, 413, 422, 429, 500)}
+)
+async def tensors(
+    trace_id: str,
+    request: Request,
+    lenses: Lenses,
+    name: Annotated[list[str], Query(min_length=1, max_length=16, description="As `shapes` has them.")],
+) -> Response:
+    """Tensors of the pass, whole, by their names in the walk."""
+
+    def work(trace: Trace) -> Arrays:
+        from transduce.lens.answers import walk_arrays
+
+        return walk_arrays(trace, name)
+
+    return await _arrays_of(lenses, trace_id, request, work)
+
+
 @router.post(
     "/traces/{trace_id}/what-if",
     status_code=201,

@@ -105,7 +105,9 @@ def _listen(settings: ServeSettings) -> socket.socket:
         family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
+        number = error.errno or 0  # below 0 for a name that cannot be looked up
+        what = os.strerror(number) if number > 0 else error.strerror
         raise ServeError(
-            f"cannot listen at {settings.host}:{settings.port} ({error.strerror or error}): "
+            f"cannot listen at {settings.host}:{settings.port} ({what}): "
             "choose another --port (0: any free one) or --host"
         ) from error

@@ -22,9 +22,9 @@ from transduce.translate.glossary import Glossary
 from transduce.translate.n_best import search_distinct
 from transduce.translate.protect import Protection
 from transduce.translate.quality import is_copied, is_repeated, is_unlikely_length
-from transduce.translate.requirements import Needs, Requirements
-from transduce.translate.spelling import Speller
-from transduce.translate.split import Segment, split_text
+from transduce.translate.requirements import Needs, Requirements, requirements_of
+from transduce.translate.spelling import Speller, has_piece
+from transduce.translate.split import Segment, split_lines, split_text, spread
 from transduce.translate.translation import Translation, checked, empty, joined
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineName", "Translation", "Translator"]
 
-EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
+EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2", "onnx"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Translator:
         self.config = config
         self.max_len = max_len
         self.languages = languages
+        self._known: dict[str, bool] = {}
 
     @classmethod
     def load(
@@ -104,9 +105,9 @@ class Translator:
             model: where it lies; an export (`MODEL/ct2`) will do as well. Several must have the same
                 vocabularies.
             mean: what several are averaged by (see search/ensemble.py).
-            engine: `ctranslate2` runs the export, `torch` the weights themselves; `auto` takes the
-                export if there is one and it was made from these weights.
-            runtime: threads and number form of the export.
+            engine: `ctranslate2` and `onnx` run these exports, `torch` the weights themselves; `auto` takes
+                CTranslate2's if there is one and it was made from these weights.
+            runtime: threads, number form, size of batches.
 
         Raises:
             ModelError: there is none, it cannot be read, or vocabularies differ; or the export that was
@@ -115,11 +116,15 @@ class Translator:
         if engine not in get_args(EngineName):
             raise ModelError(f"engine is {engine!r}, but must be one of {', '.join(get_args(EngineName))}")
         if not isinstance(model, (str, Path)):
-            if engine == "ctranslate2":
+            if engine not in ("auto", "torch"):
                 raise ModelError("several models translate together with --engine torch only")
             from transduce.translate.ensemble import load_ensemble
 
             return load_ensemble(model, mean, runtime)
+        if engine == "onnx":
+            from transduce.translate.onnx_engine import load_onnx
+
+            return load_onnx(model, runtime=runtime)
         if engine != "torch":
             from transduce.translate.exported import usable_export
 
@@ -141,11 +146,12 @@ class Translator:
             runtime: threads and number form.
 
         Raises:
-            ModelError: a file of it cannot be read.
+            ModelError: a file of it cannot be read; or exact answers are asked of rounded numbers.
         """
         from transduce.translate.ctranslate2_engine import CTranslate2Engine
 
         facts = exported.facts
+        exported.refuse_rounded(runtime)
         return cls(
             CTranslate2Engine(exported, runtime),
             *exported.tokenizers(),
@@ -227,7 +233,7 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self._configured(search), _requirements(glossary, protect), alignment, details)
+        call = _Call(self._configured(search), requirements_of(glossary, protect), alignment, details)
         self._check(call)
         segments = [self.segments(text) for text in texts]
         pieces = [
@@ -235,12 +241,24 @@ class Translator:
             for parts in segments
             for part in parts
         ]
-        results = iter(self._translate_pieces(pieces, call, _spread(prefixes, segments)))
+        results = iter(self._translate_pieces(pieces, call, spread(prefixes, segments)))
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
-            translated.append(own[0] if len(own) == 1 else joined(text, own, parts, call.requirements))
+            whole = len(own) == 1 and not parts[0].separator
+            translated.append(own[0] if whole else joined(text, own, parts, call.requirements))
         return translated
+
+    def knows(self, character: str) -> bool:
+        """Whether the model has a piece for a character: else it reads (and writes) it in bytes.
+
+        Letters need only be read, because the other language may have a script of its own.
+        """
+        known = self._known.get(character)
+        if known is None:
+            sides = (self._source,) if character.isalpha() else (self._source, self._target)
+            known = self._known[character] = all(has_piece(tokenizer, character) for tokenizer in sides)
+        return known
 
     def check(
         self,
@@ -254,18 +272,24 @@ class Translator:
         Raises:
             SearchError, DataError: as `translate`.
         """
-        call = _Call(self._configured(search), _requirements(glossary, protect), False, False)
+        call = _Call(self._configured(search), requirements_of(glossary, protect), False, False)
         self._check(call)
         return call.config
 
     def segments(self, text: str) -> list[Segment]:
         """The text whole, or in pieces that the model can take; `join` puts their translations together.
 
-        `translate` does both. One who translates the pieces of many texts together needs them apart.
+        Lines are pieces of their own, so that their ends stay; models write none. `translate` does both.
+        One who translates the pieces of many texts together needs them apart.
         """
-        if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
-            return [Segment(text, "")]
-        return split_text(text, self.max_len, self.num_tokens)
+        return [piece for line in split_lines(text) for piece in self._pieces(line)]
+
+    def _pieces(self, line: Segment) -> list[Segment]:
+        """One line, in pieces that the model can take."""
+        if len(line.text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
+            return [line]
+        *first, last = split_text(line.text, self.max_len, self.num_tokens)
+        return [*first, Segment(last.text, last.separator + line.separator)]
 
     def num_tokens(self, text: str) -> int:
         """How many source tokens a text has."""
@@ -289,9 +313,9 @@ class Translator:
             glossary: as given to `translate`.
             protect: as given to `translate`.
         """
-        if len(parts) == 1:
+        if len(parts) == 1 and not segments[0].separator:
             return parts[0]
-        return joined(text, parts, segments, _requirements(glossary, protect))
+        return joined(text, parts, segments, requirements_of(glossary, protect))
 
     def _configured(self, search: dict[str, Any]) -> SearchConfig:
         """The translator's search settings with this call's over them."""
@@ -391,23 +415,3 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
-
-
-def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
-    """What a call asks for, in the form that the rest of this room knows."""
-    if glossary is not None and not isinstance(glossary, Glossary):
-        glossary = Glossary(glossary)
-    if isinstance(protect, bool):
-        return Requirements(glossary, Protection() if protect else None)
-    return Requirements(glossary, protect)
-
-
-def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
-    """A text's prefix belongs to its first piece."""
-    if prefixes is None:
-        return None
-    return [
-        prefix if i == 0 else ""
-        for prefix, parts in zip(prefixes, segments, strict=True)
-        for i in range(len(parts))
-    ]
