@@ -379,24 +379,19 @@ def test_a_full_queue_answers_429(run, open_page):
     assert found["limit"] == 0
 
 
-def test_without_a_model_an_untrained_one_stands_in_and_says_so(page):
-    lenses = page.app.state.lenses
-    page.app.state.lenses = LensService()
-    try:
-        body = page.get("/api/v1/model").json()
-        assert (body["name"], body["trained"]) == ("untrained", False)
-        assert "untrained" in body["note"]
-        traced = page.post(URL, json={"text": "I love you. 我爱你 爿"}).json()
-        assert traced["trained"] is False
-        assert (
-            arrays(page.get(traced["links"]["head"] + "?kind=enc_self&layer=2&head=3", headers=BYTES))[
-                "weights"
-            ].shape
-            == (traced["rows"]["encoder"],) * 2
-        )
-        problem(page.get("/api/v1/training"), 404, "no-log")
-    finally:
-        page.app.state.lenses = lenses
+def test_without_a_model_an_untrained_one_stands_in_and_says_so(open_page):
+    page = open_page()
+    body = page.get("/api/v1/model").json()
+    assert (body["name"], body["trained"]) == ("untrained", False)
+    assert "untrained" in body["note"]
+    traced = page.post(URL, json={"text": "I love you. 我爱你 爿"}).json()
+    assert traced["trained"] is False
+    head = page.get(traced["links"]["head"] + "?kind=enc_self&layer=2&head=3", headers=BYTES)
+    assert arrays(head)["weights"].shape == (traced["rows"]["encoder"],) * 2
+    problem(page.get("/api/v1/training"), 404, "no-log")
+    assert page.get("/api/v1/models").json()["models"] == []
+    found = problem(page.post("/api/v1/translate", json={"text": "x"}), 404, "no-model")
+    assert "transduce serve runs/en-de" in found["detail"]
 
 
 def test_an_export_alone_cannot_be_looked_into_and_says_how_to(served, open_page):
