@@ -171,6 +171,25 @@ def test_shapes_and_the_logit_lens(page, posted, here):
     assert [row["top"] for row in layers[-1]["rows"]] == [step["top"] for step in last]
 
 
+def test_occlusion_and_tensors_by_name(page, posted, here):
+    links = posted.json()["links"]
+    found = arrays(page.get(links["occlusion"], headers=BYTES))
+    np.testing.assert_allclose(found["drop"], here.occlusion().numpy(), atol=1e-5)
+    assert found["drop"].shape == (len(found["q_tokens"]), len(found["k_tokens"]))
+    name = "encoder.layers.1.self_attention.weights"
+    walked = arrays(page.get(links["tensors"], params={"name": name}, headers=BYTES))
+    np.testing.assert_allclose(walked[name][0, 1], here.head("enc_self", 1, 1).weights.numpy(), atol=1e-6)
+
+
+def test_what_was_compared_is_not_kept_alive_by_what_came_of_it(page, posted):
+    body = page.post(posted.json()["links"]["what_if"], json={}).json()
+    kept = page.app.state.lenses.find(body["id"])
+    assert kept.trace.parent is None
+    assert page.get(body["links"]["self"]).json() == body
+    again = page.post(body["links"]["what_if"], json={}).json()
+    assert again["parent"] == body["id"]
+
+
 def test_what_if_nothing_changes_nothing_changes(page, posted):
     answer = page.post(posted.json()["links"]["what_if"], json={})
     assert answer.status_code == 201
