@@ -16,7 +16,12 @@ export const views: string[] = order.filter((view) => view in components)
 // What stays when the view changes; all other parameters are one view's own.
 const SHARED = ['trace', 'text', 'kind', 'layer', 'head']
 
+// Safari lets a page change its address 100 times in 30 seconds, then throws; a slider asks for more.
+const EVERY = 320
+
 class PlaceState {
+  #written = -Infinity
+  #later: ReturnType<typeof setTimeout> | undefined
   current = $state.raw<Place>(parseHash(location.hash || savedHash, views))
   view = $derived(this.current.view)
 
@@ -56,6 +61,14 @@ class PlaceState {
   /** Change parameters of this view; '' takes one away. No step in the browser's history. */
   set(params: Record<string, string | number>): void {
     this.current = { view: this.view, params: { ...this.current.params, ...strings(params) } }
+    clearTimeout(this.#later)
+    const wait = EVERY - (performance.now() - this.#written)
+    if (wait <= 0) this.#write()
+    else this.#later = setTimeout(() => this.#write(), wait)
+  }
+
+  #write(): void {
+    this.#written = performance.now()
     history.replaceState(null, '', formatHash(this.current))
   }
 }
