@@ -101,3 +101,13 @@ def is_problem(response, status, kind=None):
     if kind:
         assert problem["type"].endswith(kind)
     return problem
+
+
+def test_without_a_model_an_untrained_one_is_shown_and_translating_says_how_to_get_one(open_client):
+    with open_client() as client:
+        shown = client.get("/api/v1/model").json()
+        assert (shown["available"], shown["trained"]) == (True, False)
+        assert client.post("/api/v1/traces", json={"text": "one two"}).status_code == 201
+        answer = client.post("/api/v1/translate", json={"text": "one two"})
+        assert answer.status_code == 404
+        assert "was given no model: start it with one" in answer.json()["detail"]
