@@ -27,7 +27,8 @@ class LiveServer:
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             [*PROGRAM, "serve", *map(str, arguments), "--port", "0"],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONWARNINGS": "error"},
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
         )  # fmt: skip
         self.lines: list[dict[str, object]] = []
         self._came: queue.Queue[dict[str, object] | None] = queue.Queue()

@@ -42,6 +42,7 @@ def test_help_is_complete(run):
         "translate",
         "export",
         "import",
+        "tune",
         "info",
         "presets",
     ):
@@ -49,7 +50,7 @@ def test_help_is_complete(run):
 
 
 @pytest.mark.parametrize(
-    "verb", ["quickstart", "check", "train", "evaluate", "translate", "export", "import"]
+    "verb", ["quickstart", "check", "train", "evaluate", "translate", "export", "import", "tune"]
 )
 def test_every_verb_shows_an_example(run, verb):
     code, out, _ = run(verb, "--help")

@@ -13,20 +13,20 @@ export const components = Object.fromEntries(
 )
 export const views: string[] = order.filter((view) => view in components)
 
+const ADDRESS_AFTER = 150 // milliseconds of rest
 // What stays when the view changes; all other parameters are one view's own.
 const SHARED = ['trace', 'text', 'kind', 'layer', 'head']
 
-// Safari lets a page change its address 100 times in 30 seconds, then throws; a slider asks for more.
-const EVERY = 320
-
 class PlaceState {
-  #written = -Infinity
-  #later: ReturnType<typeof setTimeout> | undefined
   current = $state.raw<Place>(parseHash(location.hash || savedHash, views))
   view = $derived(this.current.view)
 
+  #timer: ReturnType<typeof setTimeout> | undefined
+
   constructor() {
+    addEventListener('pagehide', () => this.#write())
     addEventListener('hashchange', () => {
+      clearTimeout(this.#timer)
       this.current = parseHash(location.hash, views)
     })
   }
@@ -61,15 +61,15 @@ class PlaceState {
   /** Change parameters of this view; '' takes one away. No step in the browser's history. */
   set(params: Record<string, string | number>): void {
     this.current = { view: this.view, params: { ...this.current.params, ...strings(params) } }
-    clearTimeout(this.#later)
-    const wait = EVERY - (performance.now() - this.#written)
-    if (wait <= 0) this.#write()
-    else this.#later = setTimeout(() => this.#write(), wait)
+    // A slider moves sixty times a second, and browsers refuse that many addresses.
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#write(), ADDRESS_AFTER)
   }
 
   #write(): void {
-    this.#written = performance.now()
-    history.replaceState(null, '', formatHash(this.current))
+    clearTimeout(this.#timer)
+    const hash = formatHash(this.current)
+    if (location.hash !== hash) history.replaceState(null, '', hash)
   }
 }
 

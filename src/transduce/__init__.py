@@ -33,7 +33,7 @@ def load(
     Args:
         model: where it lies; several must have the same vocabularies.
         mean: what several are averaged by: `probability` or `log_probability`.
-        engine: `ctranslate2` runs its export, `torch` its weights, `auto` the export if there is one.
+        engine: `ctranslate2` or `onnx`, its exports; `torch`, its weights; `auto`, the former if any.
         runtime: threads and number form of the export.
 
     Raises:

@@ -16,7 +16,8 @@ import typer
 
 from transduce import __version__
 from transduce import cli_options as options
-from transduce.cli_export import export, import_
+from transduce.cli_align import align
+from transduce.cli_export import export, import_, tune
 from transduce.cli_keys import keys
 from transduce.cli_options import (
     AllowChanges,
@@ -270,6 +271,7 @@ def evaluate(
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    exact: options.Exact = False,
     overrides: Overrides = None,
     json_output: Annotated[bool, typer.Option("--json", help="The scores as JSON.")] = False,
 ) -> None:
@@ -297,7 +299,7 @@ def evaluate(
     results: list[Scores] | list[Comparison]
     if model is not None and source is not None:
         how |= {"output": output, "overrides": overrides or (), "console": stderr_console()}
-        how |= {"engine": engine, "runtime": options.runtime(threads, compute_type)}
+        how |= {"engine": engine, "runtime": options.runtime(threads, compute_type, exact)}
         results = [scoring.score_model(model, source, reference, **how)]
     elif len(files) == 1:
         results = [scoring.score_file(files[0], reference, target_language=target_language, **how)]
@@ -337,6 +339,7 @@ def translate(
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    exact: options.Exact = False,
     overrides: Overrides = None,
 ) -> None:
     """Translate lines: N lines in, N lines out, in order; or documents, or a folder of them.
@@ -371,7 +374,7 @@ def translate(
         ensemble=ensemble or (),
         mean=ensemble_mean,
         engine=cast("EngineName", engine),
-        runtime=options.runtime(threads, compute_type),
+        runtime=options.runtime(threads, compute_type, exact),
         **options.protection_settings(protect, protect_pattern or ()),
         **options.sampling_settings(sample, seed=seed, temperature=temperature, top_k=top_k, top_p=top_p),
         **options.search_settings(beam_size, n_best, overrides or ()),
@@ -380,7 +383,9 @@ def translate(
 
 app.command()(export)
 app.command(name="import")(import_)
+app.command()(tune)
 app.command()(serve)
+app.command()(align)
 app.add_typer(keys)
 
 

@@ -1,4 +1,4 @@
-"""`transduce export` and `transduce import`: the verbs' options; `cli.py` has all others."""
+"""`transduce export`, `tune` and `import`: the verbs' options; `cli.py` has all others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["export", "import_"]
+__all__ = ["export", "import_", "tune"]
 
 
 def export(
@@ -73,3 +73,28 @@ def import_(
     for note in import_model(path, out):
         typer.echo(note, err=True)
     typer.echo(out)
+
+
+def tune(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model with an export for CTranslate2.")],
+    among: Annotated[
+        str, typer.Option("--among", metavar="FORMS", help="Number forms to choose from: float32,int8,int16.")
+    ] = "",
+    sample: Annotated[
+        Path | None,
+        typer.Option("--sample", metavar="FILE", help="Sentences to measure with; else random pieces."),
+    ] = None,
+) -> None:
+    """Measure which threads and number form are quickest on this machine, and use them from now on.
+
+    The export keeps what was found; --threads and --compute-type still win. Another number form gives
+    another answer now and then, so it changes only among those that --among names.
+
+    For example:
+
+    - `transduce tune runs/en-de`
+    - `transduce tune runs/en-de --among float32,int8 --sample test.en`
+    """
+    from transduce.translate.tune import tune_model
+
+    typer.echo(tune_model(model, among, sample))

@@ -25,6 +25,7 @@ __all__ = [
     "Engine",
     "Ensemble",
     "EnsembleMean",
+    "Exact",
     "Fuzzy",
     "GlossaryFile",
     "InputFile",
@@ -100,7 +101,10 @@ EnsembleMean = Annotated[
 ]
 Engine = Annotated[
     str,
-    typer.Option("--engine", help="`ctranslate2` (needs an export), `torch`, or `auto`: the export if any."),
+    typer.Option(
+        "--engine",
+        help="`ctranslate2` or `onnx` (need an export), `torch`, or `auto`: CTranslate2 if exported.",
+    ),
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", help="Threads for an export; by default all physical cores.")
@@ -108,6 +112,10 @@ Threads = Annotated[
 ComputeType = Annotated[
     str | None,
     typer.Option("--compute-type", help="Number form for an export: float32, int8; default: its own."),
+]
+Exact = Annotated[
+    bool,
+    typer.Option("--exact", help="float32's answers: it checks what --compute-type int8 proposes (torch)."),
 ]
 GlossaryFile = Annotated[
     Path | None,
@@ -223,13 +231,13 @@ def search_settings(beam_size: int | None, n_best: int | None, overrides: Sequen
     return given
 
 
-def runtime(threads: int | None, compute_type: str | None) -> Runtime | None:
+def runtime(threads: int | None, compute_type: str | None, exact: bool = False) -> Runtime | None:
     """What was asked for, or None."""
-    if threads is None and compute_type is None:
+    if threads is None and compute_type is None and not exact:
         return None
     from transduce.translate.runtime import Runtime
 
-    return Runtime(threads=threads or 0, compute_type=compute_type or "default")  # type: ignore[arg-type]
+    return Runtime(threads=threads or 0, compute_type=compute_type or "default", exact=exact)  # type: ignore[arg-type]
 
 
 def protection_settings(kinds: str, patterns: Sequence[str]) -> dict[str, Any]:

@@ -16,7 +16,10 @@ import transduce
 from digits import digit_pairs
 from transduce.errors import ModelError
 from transduce.export.forms import export_form
+from transduce.translate.exported import WEIGHTS_FILE
 from transduce.translate.onnx_engine import load_onnx
+from transduce.translate.runtime import Runtime
+from transduce.translate.translator import Translator
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -73,7 +76,7 @@ def test_alignments_are_torchs(tmp_path):
 def test_what_was_trained_translates_the_same(tmp_path, digit_run):
     out, _ = export_form(digit_run, "onnx", tmp_path / "onnx")
     texts = [source for source, _ in digit_pairs(60, seed=8)] + ["", "one " * 40]
-    ours, found = transduce.load(digit_run), load_onnx(out, num_threads=1)
+    ours, found = transduce.load(digit_run), load_onnx(out, runtime=Runtime(threads=1))
     assert found.languages == ("en", "de")
     for mine, theirs in zip(
         ours.translate(texts, alignment=True), found.translate(texts, alignment=True), strict=True
@@ -146,7 +149,7 @@ def exported(tmp_path_factory):
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("decoder.onnx", None, "there is no .*decoder.onnx: make it with"),
+        ("decoder.onnx", None, "has no ONNX export: make one with"),
         ("encoder.onnx", b"no", "encoder.onnx cannot be read"),
         ("decoder.onnx", b"", "decoder.onnx cannot be read"),
         ("recipe.toml", None, "recipe.toml cannot be read"),
@@ -161,6 +164,24 @@ def test_each_damage_is_one_line(file, content, words, exported, tmp_path):
     with pytest.raises(ModelError, match=words) as caught:
         load_onnx(tmp_path / "onnx")
     assert "\n" not in str(caught.value)
+
+
+def test_the_export_inside_a_model_is_found_and_stale_ones_are_refused(tmp_path):
+    make_directory(tmp_path / "model")
+    with pytest.raises(ModelError, match="has no ONNX export"):
+        Translator.load(tmp_path / "model", engine="onnx")
+    export_form(tmp_path / "model", "onnx")
+    texts = sentences(4, seed=3)
+    inside = Translator.load(tmp_path / "model", engine="onnx").translate(texts)
+    assert [one.text for one in inside] == [
+        one.text for one in transduce.load(tmp_path / "model").translate(texts)
+    ]
+    with pytest.raises(ModelError, match="computes in float32, not in int8"):
+        Translator.load(tmp_path / "model", engine="onnx", runtime=Runtime(compute_type="int8"))
+    make_directory(tmp_path / "other", seed=9)
+    shutil.copyfile(tmp_path / "other" / WEIGHTS_FILE, tmp_path / "model" / WEIGHTS_FILE)
+    with pytest.raises(ModelError, match="was made from other weights"):
+        Translator.load(tmp_path / "model", engine="onnx")
 
 
 def test_a_foreign_graph_is_told_from_ours(exported, tmp_path):

@@ -1,4 +1,4 @@
-"""The logit lens: the last layer is the model's answer, lower ones are read through the same norm and matrix."""
+"""The last layer is the model's answer; lower ones are read through the same norm and matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every number of a trace is the model's: compared with the model computed by hand, in every configuration."""
+"""Every number of a trace is the model's: compared with the model computed by hand."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def open_client() -> Callable[..., object]:
     @contextmanager
     def opened(**settings: object) -> Iterator[TestClient]:
         app = create_app(ServeSettings(**settings))
-        with TestClient(app, raise_server_exceptions=False) as client:
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+            client.portal.call(app.state.service.loading)
             yield client
 
     return opened

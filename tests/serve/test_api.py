@@ -29,7 +29,7 @@ def test_one_text_and_many(client, offline):
 
 
 def test_health_and_models(client):
-    assert client.get("/health").json() == {"status": "alive"}
+    assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ready"}
     found = client.get("/api/v1/models").json()
     assert [(m["source"], m["target"]) for m in found["models"]] == [("en", "de")]

@@ -56,7 +56,8 @@ def answered(connection, seconds=10.0):
 
 def post(body, headers=""):
     return (
-        f"POST {URL} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}\r\n".encode() + body
+        f"POST {URL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\r\n".encode()
+        + body
     )
 
 
@@ -93,7 +94,7 @@ def test_headers_a_byte_at_a_time_are_cut_off(server):
 
 def test_headers_of_a_second_request_are_timed_too(server):
     with socket.create_connection(server.address) as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(0.2)
         connection.sendall(b"GET /hea")
         begun = time.monotonic()
@@ -126,8 +127,8 @@ def test_a_large_body_is_refused_whoever_counts_it(server, chunked):
 
 def test_large_headers_and_what_is_no_http_are_problems(server):
     for sent, expected in [
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 5000 + b"\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 5000, 431),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 5000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 5000, 431),
         (b"hello\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
@@ -165,7 +166,7 @@ def test_who_does_not_read_is_cut_off(server):
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(server.address)
-        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * count)
         time.sleep(1.5)
         assert len(read_all(connection)) < count * size
 

@@ -16,7 +16,7 @@ from transduce.translate.torch_engine import TorchEngine
 IDS = SpecialIds(0, 2, 3)
 
 
-def make_engine(batch_tokens=4096, **changes):
+def make_engine(batch_tokens=4096, runtime=None, **changes):
     torch.manual_seed(0)
     config = {
         "source_vocab_size": 40, "target_vocab_size": 40, "d_model": 32, "d_ff": 64, "num_heads": 4,
@@ -25,7 +25,7 @@ def make_engine(batch_tokens=4096, **changes):
     model = Transformer(TransformerConfig(**{**config, **changes})).eval()
     with torch.no_grad():  # a random network that ends its sentences and prefers some words
         model.output.weight.mul_(3)
-    return TorchEngine(model, IDS, runtime=Runtime(batch_tokens=batch_tokens))
+    return TorchEngine(model, IDS, runtime=runtime or Runtime(batch_tokens=batch_tokens))
 
 
 def sources(count, seed=0):
@@ -119,3 +119,21 @@ def test_alignment_is_the_strongest_cross_attention_of_that_layer():
         assert [t for _, t in pairs] == list(range(len(target)))
         assert [s for s, _ in pairs] == weights.argmax(-1).tolist()
     assert engine.align([[5]], [[]]) == [()]
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "rotary"])
+def test_int8_checked_by_float32_gives_float32s_answers(position):
+    inputs = sources(200)
+    prefixes = [[5, 6][: i % 3] for i in range(200)]
+    plain = make_engine(position=position)
+    quick = make_engine(position=position, runtime=Runtime(compute_type="int8"))
+    checked = make_engine(position=position, runtime=Runtime(compute_type="int8", exact=True))
+    for config in (CONFIGS[0], CONFIGS[1], SearchConfig(beam_size=1, no_repeat_ngram=2, max_extra_len=8)):
+        wanted = plain.search(inputs, config, prefixes=prefixes)
+        found = checked.search(inputs, config, prefixes=prefixes)
+        assert [h[0].ids for h in found] == [h[0].ids for h in wanted]
+        assert [h[0].score for h in found] == pytest.approx([h[0].score for h in wanted], abs=1e-4)
+        if config.beam_size == 1:  # the check had something to do
+            assert [h[0].ids for h in quick.search(inputs, config, prefixes=prefixes)] != [
+                h[0].ids for h in wanted
+            ]

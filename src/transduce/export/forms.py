@@ -27,7 +27,7 @@ _WRITTEN = {
     *("encoder.onnx", "encoder.onnx.data", "decoder.onnx", "decoder.onnx.data"),
     *("recipe.toml", "card.md", "tokenizer.model", "source.model", "target.model"),
     *("model.bin", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json"),
-    *("vmap.txt", "transduce.json"),
+    *("vmap.txt", "transduce.json", "tuning.json"),
 }
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import ModelError
 from transduce.export.onnx_graph import PROTOBUF_LIMIT
 from transduce.export.onnx_network import decoder_graph, encoder_graph
-from transduce.files import atomic_directory, written_or
+from transduce.files import atomic_directory, file_sha256, written_or
 from transduce.recipe import Recipe
 from transduce.text.tokenizer import save_tokenizers
 from transduce.translate.model_directory import ModelDirectory
@@ -57,6 +57,7 @@ def export_onnx(directory: ModelDirectory, out: Path) -> list[str]:
         "pad_id": str(recipe.model.pad_id),
         "bos_id": str(target.bos_id),
         "eos_id": str(target.eos_id),
+        "weights_sha256": file_sha256(directory.weights),
     }
     with written_or(ModelError, f"the export {out} could not be written"), atomic_directory(out) as place:
         for name, graph in (("encoder", encoder_graph), ("decoder", decoder_graph)):

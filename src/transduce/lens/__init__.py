@@ -64,7 +64,7 @@ def trace(translator: Translator, text: str, *, target: str | None = None, **sea
     from transduce.lens.lens import Lens
 
     lens = Lens(translator)
-    return lens.trace(text, target=target, search=translator.configured(**search))
+    return lens.trace(text, target=target, search=translator.check(**search))
 
 
 def __getattr__(name: str) -> object:

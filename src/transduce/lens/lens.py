@@ -164,15 +164,7 @@ class Lens:
             if given is None:
                 watched = self._search(model, ids, config, force, max_len, applied)
             else:
-                watched = follow(
-                    model,
-                    [*ids, self.ids.eos_id],
-                    given.ids,
-                    bos_id=self.ids.bos_id,
-                    eos_id=self.ids.eos_id,
-                    config=config,
-                    finished=given.finished,
-                )
+                watched = self._follow(model, ids, given, config)
             searched, since = milliseconds(begun), time.perf_counter()
             best = watched.hypotheses[0]
             done = run_pass(model, [*ids, self.ids.eos_id], [self.ids.bos_id, *best.ids])
@@ -226,6 +218,19 @@ class Lens:
         if len(ids) > most:
             raise TooLong("target", len(ids), "tokens", most)
         return Hypothesis(tuple(ids), 0.0, 0.0, (), finished=True)
+
+    def _follow(
+        self, model: Transformer, ids: Sequence[int], given: Hypothesis, config: SearchConfig
+    ) -> WatchedSearch:
+        return follow(
+            model,
+            [*ids, self.ids.eos_id],
+            given.ids,
+            bos_id=self.ids.bos_id,
+            eos_id=self.ids.eos_id,
+            config=config,
+            finished=given.finished,
+        )
 
     def _search(
         self,

@@ -11,10 +11,23 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from transduce import __version__
-from transduce.serve import code_view, lens_routes, routes_health, routes_v1, training_log
+from transduce.serve import (
+    code_view,
+    lens_routes,
+    routes_documents,
+    routes_health,
+    routes_libretranslate,
+    routes_v1,
+    training_log,
+)
+from transduce.serve.access import Admitted, Gate
+from transduce.serve.documents import DocumentDesk
+from transduce.serve.downloads import Downloads
+from transduce.serve.keys import Keys
 from transduce.serve.lens_service import LensService
 from transduce.serve.middleware import Around
 from transduce.serve.problems import add_problem_handlers
+from transduce.serve.security import SecurityHeaders, add_host_checks
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
 from transduce.serve.static_page import page_router
@@ -46,9 +59,20 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     )  # fmt: skip
     app.state.settings, app.state.service, app.state.lenses = settings, service, lenses
     add_problem_handlers(app)
+    add_host_checks(app, settings)
     app.add_middleware(Around, settings=settings, metrics=service.metrics)
-    for router in (routes_v1.router, routes_health.router, page_router()):
-        app.include_router(router)
-    for router in (lens_routes.router, code_view.router, training_log.router):
+    app.add_middleware(SecurityHeaders)
+    app.state.gate = Gate(
+        Keys(settings.keys_file) if settings.keys_file else None,
+        requests_per_minute=settings.requests_per_minute,
+    )
+    app.state.documents = DocumentDesk(
+        max_bytes=settings.max_document_bytes, max_characters=settings.max_document_characters
+    )
+    app.state.downloads = Downloads()
+    inside = (lens_routes.router, code_view.router, training_log.router)
+    for router in (routes_v1.router, routes_documents.router, *inside):
+        app.include_router(router, dependencies=[Admitted])
+    for router in (routes_libretranslate.router, routes_health.router, page_router()):
         app.include_router(router)
     return app

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from transduce.serve.problems import Problem
 
-__all__ = ["read_fields", "read_model"]
+__all__ = ["Upload", "checked", "read_fields"]
 
 _JSON: Final = "application/json"
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -27,14 +27,12 @@ _MOST_FIELDS: Final = 2_000
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-async def read_model(request: Request, model: type[_Model]) -> _Model:
-    """Read a body's fields and check them.
+class Upload(NamedTuple):
+    """A file of a form."""
 
-    Raises:
-        Problem: as `read_fields`.
-        RequestValidationError: a field is wrong.
-    """
-    return checked(await read_fields(request), model)
+    name: str
+    """As the client calls it."""
+    data: bytes
 
 
 def checked(fields: Mapping[str, Any], model: type[_Model]) -> _Model:
@@ -81,7 +79,7 @@ def _object(body: bytes) -> dict[str, Any]:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise Problem(400, "Not JSON", f"the body is no JSON: {why}", "not-json") from None
     if not isinstance(found, dict):
-        raise Problem(422, "A field is wrong", "#: the body should be a JSON object, such as {\"q\": \"…\"}")
+        raise Problem(422, "A field is wrong", '#: the body should be a JSON object, such as {"q": "…"}')
     return found
 
 
@@ -97,17 +95,24 @@ async def _form(request: Request) -> dict[str, Any]:
     except (ValueError, KeyError, LookupError, AttributeError) as error:  # of the parser, on odd headers
         raise _no_form(f"{type(error).__name__}: {error}") from None
     fields: dict[str, Any] = {}
-    for name, value in form.multi_items():
-        if name not in fields:
-            fields[name] = value
-        elif isinstance(fields[name], list):
-            fields[name].append(value)
-        else:
-            fields[name] = [fields[name], value]
-    for name, value in fields.items():
-        if isinstance(value, UploadFile) and name != "file":
-            raise Problem(422, "A field is wrong", f"#/{name[:100]}: expected text, and a file came")
+    try:
+        for name, value in form.multi_items():
+            own = value if isinstance(value, str) else await _upload(name, value)
+            if name not in fields:
+                fields[name] = own
+            elif isinstance(fields[name], list):
+                fields[name].append(own)
+            else:
+                fields[name] = [fields[name], own]
+    finally:
+        await form.close()
     return fields
+
+
+async def _upload(name: str, file: UploadFile) -> Upload:
+    if name != "file":
+        raise Problem(422, "A field is wrong", f"#/{name[:100]}: expected text, and a file came")
+    return Upload(file.filename or "", await file.read())
 
 
 def _no_form(why: str) -> Problem:

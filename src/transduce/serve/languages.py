@@ -16,7 +16,7 @@ from transduce.serve.problems import Problem
 if TYPE_CHECKING:
     from transduce.serve.service import TranslationService
 
-__all__ = ["Pair", "detect_all", "pairs", "sources_of", "told_languages"]
+__all__ = ["Pair", "detect_all", "detect_one", "pairs", "sources_of", "told_languages"]
 
 
 class Pair(NamedTuple):
@@ -47,9 +47,18 @@ def sources_of(service: TranslationService, target: str) -> list[str]:
     known = pairs(service)
     found = [pair.source for pair in known if pair.target == target]
     if not found:
-        there = ", ".join(f"{pair.source} → {pair.target}" for pair in known) or "none that says its languages"
-        raise Problem(404, "No such model", f"no model translates into {target!r}; there are {there}", "no-model")
+        there = (
+            ", ".join(f"{pair.source} → {pair.target}" for pair in known) or "none that says its languages"
+        )
+        raise Problem(
+            404, "No such model", f"no model translates into {target!r}; there are {there}", "no-model"
+        )
     return found
+
+
+async def detect_one(text: str, languages: Sequence[str]) -> list[Detection]:
+    """How likely a text is in each of some languages, likeliest first."""
+    return await asyncio.to_thread(detect, text, languages)
 
 
 async def detect_all(texts: Sequence[str], languages: Sequence[str]) -> list[Detection]:

@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Request
 
 from transduce.errors import ModelError
 from transduce.serve.problems import Problem
+from transduce.translate.exported import EXPORT_DIRECTORY
 
 if TYPE_CHECKING:
     from transduce.lens import Lens, Trace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Kept", "LensService", "LensSettings", "Lenses", "get_lenses"]
 
 _Found = TypeVar("_Found")
+_Fingerprint: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +78,7 @@ class LensService:
         """
         self.models = {name_of(path): path for path in models}
         self.settings = settings or LensSettings()
-        self._lenses: dict[str, Lens] = {}
+        self._lenses: dict[str, tuple[_Fingerprint, Lens]] = {}
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lens")
         self._waiting = 0
@@ -122,16 +124,19 @@ class LensService:
         return self.models[name]
 
     def lens(self, name: str | None) -> Lens:
-        """The lens over a model; loaded now if it was not. Runs in the pool.
+        """The lens over a model; loaded now if it was not, or if its files changed. Runs in the pool.
 
         Raises:
             Problem: 501, there are no weights or there is no torch; 404, there is no such model.
         """
         path = self.path(name)
         key = "untrained" if path is None else name_of(path)
-        if key not in self._lenses:
-            self._lenses[key] = self._load(path)
-        return self._lenses[key]
+        stands = _fingerprint(path)
+        found = self._lenses.get(key)
+        if found is None or found[0] != stands:
+            found = stands, self._load(path)
+            self._lenses[key] = found
+        return found[1]
 
     def _load(self, path: Path | None) -> Lens:
         limits = {name: getattr(self.settings, name) for name in _LENS_LIMITS}
@@ -207,7 +212,16 @@ _LENS_LIMITS = ("text_characters", "source_tokens", "target_tokens", "beam")
 def name_of(path: Path) -> str:
     """A model's name: its directory's, or the run's around a directory called `model`."""
     resolved = path.resolve()
+    if resolved.name == EXPORT_DIRECTORY:
+        resolved = resolved.parent
     return resolved.parent.name if resolved.name == "model" else resolved.name
+
+
+def _fingerprint(path: Path | None) -> _Fingerprint:
+    """What changes when the model's files do."""
+    places = () if path is None else (path, path / "model")
+    files = [place / name for place in places for name in ("model.safetensors", "alignment.json")]
+    return tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists())
 
 
 def _has_weights(path: Path) -> bool:

@@ -26,6 +26,7 @@ _access = logging.getLogger("transduce.access")
 _log = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
+_DOCUMENTS = ("/api/v1/documents", "/translate_file")
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read any more
 _QUIET = ("/health", "/ready", "/metrics")  # asked every few seconds: in the log only when they fail
 
@@ -87,9 +88,10 @@ class Around:
         Raises:
             Problem: it is too large, or comes too slowly.
         """
+        limit = "max_document_bytes" if scope["path"] in _DOCUMENTS else "max_body_bytes"
         length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._settings.max_body_bytes:
-            raise self._too_large()
+        if length.isdigit() and int(length) > getattr(self._settings, limit):
+            raise self._too_large(limit)
         body = bytearray()
         seconds = self._settings.body_seconds
         try:
@@ -99,8 +101,8 @@ class Around:
                     if message["type"] == "http.disconnect":
                         return bytes(body)
                     body += message.get("body", b"")
-                    if len(body) > self._settings.max_body_bytes:
-                        raise self._too_large()
+                    if len(body) > getattr(self._settings, limit):
+                        raise self._too_large(limit)
                     if not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:
@@ -108,12 +110,10 @@ class Around:
             extra = {"body_seconds": seconds}
             raise Problem(408, "The body came too slowly", detail, "too-slow", extra, _CLOSE) from None
 
-    def _too_large(self) -> Problem:
-        most = self._settings.max_body_bytes
+    def _too_large(self, limit: str) -> Problem:
+        most = getattr(self._settings, limit)
         detail = f"the body is larger than the {most} bytes that are allowed here: send less at once"
-        return Problem(
-            413, "The body is too large", detail, "body-too-large", {"max_body_bytes": most}, _CLOSE
-        )
+        return Problem(413, "The body is too large", detail, "body-too-large", {limit: most}, _CLOSE)
 
     def _tell(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")

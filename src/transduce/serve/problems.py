@@ -28,6 +28,7 @@ __all__ = [
     "Problem",
     "ProblemResponse",
     "add_problem_handlers",
+    "as_problem",
     "problem_body",
     "problem_of",
     "problem_responses",
@@ -125,6 +126,17 @@ def add_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def wrong_fields(_: Request, error: RequestValidationError) -> Response:
         return ProblemResponse(_of_validation(error))
+
+
+def as_problem(request: Request, error: Exception) -> Problem:
+    """An error that the handlers above know, as they answer it."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _of_validation(error)
+    if isinstance(error, HTTPException):
+        return _of_framework(request, error)
+    return problem_of(error) if isinstance(error, TransduceError) else unexpected()
 
 
 def problem_of(error: TransduceError) -> Problem:

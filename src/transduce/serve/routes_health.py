@@ -18,7 +18,7 @@ _METRICS = {200: {"description": "Prometheus's text form", "content": {"text/pla
 @router.get("/health")
 async def health() -> dict[str, str]:
     """The process answers, whether or not its models are loaded."""
-    return {"status": "alive"}
+    return {"status": "ok"}  # the word that LibreTranslate's clients look for
 
 
 @router.get("/ready", responses=problem_responses(503))

@@ -13,12 +13,16 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.middleware.cors import CORSMiddleware
+
 from transduce.serve.problems import Problem, ProblemResponse
+from transduce.serve.settings import ServeSettings
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["KnownHosts", "SecurityHeaders", "is_loopback"]
+__all__ = ["KnownHosts", "SecurityHeaders", "add_host_checks", "is_loopback"]
 
 # The page loads only what the service itself serves; pictures it draws are data: and blob:.
 _PAGE_POLICY: Final = (
@@ -38,6 +42,20 @@ _HEADERS: Final = {
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/\[\]@]+))(?::\d{1,5})?")
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def add_host_checks(app: FastAPI, settings: ServeSettings) -> None:
+    """Refuse what foreign pages send, except those of `cors_origins`."""
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-Id"],
+            expose_headers=["Retry-After", "Transduce-Report", "X-Request-Id"],
+        )
+    names = settings.host_names or (() if is_loopback(settings.host) else ("*",))
+    app.add_middleware(KnownHosts, names=names, origins=settings.cors_origins)
 
 
 class SecurityHeaders:

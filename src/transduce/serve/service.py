@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, cast
 
@@ -142,13 +142,9 @@ class TranslationService:
         What is wrong with the request is raised before the first; `contextlib.aclosing` frees its place.
         """
         deadline = time.monotonic() + self.settings.request_seconds
-        if not self.ready:
-            raise Problem(
-                503, "Not ready", "the models are being loaded, or the server is being stopped: try again "
-                "in a few seconds", "not-ready", headers={"Retry-After": "2"},
-            )  # fmt: skip
+        self._check_ready()
         model = self.registry.choose(source, target)
-        self._check(texts, options)
+        self.check(texts, options)
         loaded = await self.registry.loaded(model)
         with self.registry.lease(model, loaded):
             whole = await self._cut(loaded, texts, options)
@@ -167,14 +163,36 @@ class TranslationService:
             except TimeoutError as error:
                 raise self._too_late() from error
 
+    async def knows(self, source: str | None, target: str | None) -> Callable[[str], bool]:
+        """Whether the model between these languages has a piece for a character (see translate/kept.py).
+
+        Raises:
+            Problem: no such model, or not ready.
+            ModelError: the model cannot be loaded.
+        """
+        self._check_ready()
+        loaded = await self.registry.loaded(self.registry.choose(source, target))
+        return loaded.translator.knows
+
     def models(self) -> list[dict[str, Any]]:
         """What there is to choose from, for clients."""
         return [model.describe() for model in self.registry.models]
 
     # --- Limits -----------------------------------------------------------------------------------
 
-    def _check(self, texts: Sequence[str], options: TranslateOptions) -> None:
-        """Refuse what is over a limit, before anything is done for it."""
+    def _check_ready(self) -> None:
+        if not self.ready:
+            raise Problem(
+                503, "Not ready", "the models are being loaded, or the server is being stopped: try again "
+                "in a few seconds", "not-ready", headers={"Retry-After": "2"},
+            )  # fmt: skip
+
+    def check(self, texts: Sequence[str], options: TranslateOptions = _DEFAULT) -> None:
+        """Refuse what is over a limit, before anything is done for it.
+
+        Raises:
+            Problem: 413 or 422.
+        """
         limits, search = self.settings, dict(options.search)
         longest = max((len(text) for text in texts), default=0)
         entries = len(options.glossary)

@@ -32,6 +32,11 @@ class ServeSettings:
     """API keys, hashed; without it everybody who reaches the port may translate."""
     cors_origins: tuple[str, ...] = ()
     """Web pages of which other hosts may call the API from a browser."""
+    host_names: tuple[str, ...] = ()
+    """Names, besides localhost, that clients may call the server by; looked at where only this machine can
+    reach it, or where there are some."""
+    requests_per_minute: int = 0
+    """Most requests of one key, or without keys of one address; 0: as many as it likes."""
 
     engine: str = "auto"
     """As in `transduce translate`: `ctranslate2`, `torch` or `auto`."""
@@ -48,6 +53,10 @@ class ServeSettings:
 
     max_body_bytes: int = 2_000_000
     max_header_bytes: int = 16_384
+    max_document_bytes: int = 10_000_000
+    """Of the body of a request that brings a document."""
+    max_document_characters: int = 500_000
+    """Characters to translate of one document."""
     max_texts: int = 1000
     """Texts of one request."""
     max_text_characters: int = 20_000
@@ -100,6 +109,8 @@ class ServeSettings:
 
 _LEAST = {
     "max_body_bytes": 1,
+    "max_document_bytes": 1,
+    "max_document_characters": 1,
     "max_header_bytes": 1024,
     "max_texts": 1,
     "max_text_characters": 1,
@@ -115,6 +126,8 @@ _LEAST = {
 
 _TOLD = (
     "max_body_bytes",
+    "max_document_bytes",
+    "max_document_characters",
     "max_texts",
     "max_text_characters",
     "max_beam_size",

@@ -112,7 +112,7 @@ async def translate_texts(way: Way, texts: Sequence[str], *, html: bool = False)
 async def _found(
     way: Way, inlines: Sequence[Inline], protect: bool
 ) -> tuple[Plan, Mapping[str, Translation]]:
-    knows = way.service.knows(way.source, way.target)
+    knows = await way.service.knows(way.source, way.target)
     protection = Protection(force=False) if protect else None
     plan = await asyncio.to_thread(Plan, inlines, knows=knows, protection=protection)
     found: dict[str, Translation] = {}

@@ -5,7 +5,6 @@ Nothing here touches a run's weights: torch's random generators are not drawn fr
 
 from __future__ import annotations
 
-import platform
 import statistics
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import torch
 
+from transduce.processor import processor_name
 from transduce.train.parallel import Workers
 
 __all__ = ["EnergyMeter", "machine_name", "matmul_peak", "peak_resident_bytes"]
@@ -28,7 +28,7 @@ def machine_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
-    return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+    return f"{processor_name()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def matmul_peak(device: torch.device, dtype: torch.dtype, workers: Workers) -> float:
@@ -115,17 +115,6 @@ class EnergyMeter:
             total += max(0.0, now_gpu - self._last_gpu)
             self._last_gpu = now_gpu
         return total
-
-
-def _processor() -> str:
-    """The processor's model name."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n"):
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "unknown processor"
 
 
 def _zones(powercap: Path) -> list[Path]:

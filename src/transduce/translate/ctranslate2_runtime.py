@@ -7,17 +7,16 @@ for each of the two kinds that was needed. Calls may come from several threads a
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import ModelError
 from transduce.translate.batches import batches
-from transduce.translate.runtime import Runtime
+from transduce.translate.ctranslate2_library import library, load_translator
+from transduce.translate.runtime import ComputeType, Runtime
 from transduce.translate.threads import available_threads, idle_threads
+from transduce.translate.tuning import Layout, Tuning, read_tuning
 
 __all__ = ["Workers"]
 
@@ -41,10 +40,24 @@ class Workers:
         # Threads that share one sentence wait for each other at every product: where other work takes
         # their turns, that is slower than one alone, by orders of magnitude.
         self._together = runtime.threads or idle_threads(self.threads)
+        self._many = Layout(workers=self.threads, threads=1)
+        self._lone = Layout(workers=1, threads=self._together)
+        self._compute_type: ComputeType = runtime.compute_type
+        self._follow(read_tuning(path, self.threads))
         self.crowded = False
         """Set by who keeps several calls under way: each then keeps to one worker, in large batches."""
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[Layout, Any] = {}
         self._loading = threading.Lock()
+
+    def _follow(self, tuning: Tuning | None) -> None:
+        """Take what was measured on this machine, where nothing else was asked for."""
+        if tuning is None:
+            return
+        if self.runtime.compute_type == "default":
+            self._compute_type = tuning.compute_type
+        self._many = tuning.many
+        if tuning.lone.threads <= self._together:  # else other work would take their turns
+            self._lone = tuning.lone
 
     def for_sentences(self, count: int) -> Any:
         """The translator for a call with `count` sentences.
@@ -53,9 +66,8 @@ class Workers:
             ModelError: CTranslate2 is not installed, or cannot load the model.
         """
         many = self.crowded or self._together == 1 or count >= _LONE * self.threads
-        if many or ("many" in self._loaded and "lone" not in self._loaded):  # no second copy for a few
-            return self._load("many", self.threads, 1)
-        return self._load("lone", 1, self._together)
+        loaded = self._many in self._loaded and self._lone not in self._loaded
+        return self._load(self._many if many or loaded else self._lone)  # no second copy for a few
 
     def batches(self, lengths: Sequence[int], translator: Any) -> Iterator[list[int]]:
         """Indices in batches of similar lengths; with several workers, each gets two batches at least.
@@ -72,51 +84,14 @@ class Workers:
         Raises:
             ModelError: as `for_sentences`.
         """
-        _ctranslate2(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
-        return self._new(1, 1 if self.crowded else self._together)
+        library(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
+        return self._new(Layout(workers=1, threads=1 if self.crowded else self._together))
 
-    def _load(self, kind: str, workers: int, threads: int) -> Any:
+    def _load(self, layout: Layout) -> Any:
         with self._loading:
-            if kind not in self._loaded:
-                self._loaded[kind] = self._new(workers, threads)
-            return self._loaded[kind]
+            if layout not in self._loaded:
+                self._loaded[layout] = self._new(layout)
+            return self._loaded[layout]
 
-    def _new(self, workers: int, threads: int) -> Any:
-        library = _ctranslate2(self._path)
-        try:
-            with _torch_keeps_its_threads():
-                return library.Translator(
-                    str(self._path),
-                    device="cpu",
-                    compute_type=self.runtime.compute_type,
-                    inter_threads=workers,
-                    intra_threads=threads,
-                )
-        except (RuntimeError, ValueError) as error:
-            raise ModelError(
-                f"CTranslate2 cannot load {self._path} ({' '.join(str(error).split())}): export the model "
-                "again, or translate with --engine torch"
-            ) from error
-
-
-@contextmanager
-def _torch_keeps_its_threads() -> Iterator[None]:
-    """Loading sets the number of OpenMP threads of the calling thread, which is torch's as well."""
-    torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch is not None else 0
-    try:
-        yield
-    finally:
-        if torch is not None:
-            torch.set_num_threads(before)
-
-
-def _ctranslate2(path: Path) -> Any:
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise ModelError(
-            f"translating with {path} needs ctranslate2, which is not installed ({error}): "
-            "pip install ctranslate2"
-        ) from error
-    return ctranslate2
+    def _new(self, layout: Layout) -> Any:
+        return load_translator(self._path, self._compute_type, layout.workers, layout.threads)

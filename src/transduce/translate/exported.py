@@ -23,15 +23,17 @@ from transduce.search.config import SearchConfig
 
 if TYPE_CHECKING:
     from transduce.text.tokenizer import Tokenizer
+    from transduce.translate.runtime import Runtime
 
-__all__ = ["EXPORT_DIRECTORY", "Exported", "ExportedModel", "usable_export"]
+__all__ = ["EXPORT_DIRECTORY", "WEIGHTS_FILE", "Exported", "ExportedModel", "usable_export"]
 
 _log = logging.getLogger(__name__)
 
 EXPORT_DIRECTORY = "ct2"
 _FACTS = "transduce.json"
 _SCHEMA = 1
-_WEIGHTS = "model.safetensors"
+WEIGHTS_FILE = "model.safetensors"
+"""Of a model directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +125,21 @@ class ExportedModel:
         except TransduceError as error:
             raise ModelError(f"the export {self.path} cannot be used: {error}") from error
 
+    def refuse_rounded(self, runtime: Runtime | None) -> None:
+        """Raise ModelError where float32's answers are asked for and the export computes otherwise."""
+        if runtime is None or not runtime.exact:
+            return
+        held = self.facts.quantization
+        form = held if runtime.compute_type == "default" else runtime.compute_type
+        if (held, form) != ("float32", "float32"):
+            raise ModelError(
+                f"--exact asks for float32's answers, but the export {self.path} holds {held} and would "
+                f"compute in {form}: take --engine torch, or export again with --quantization float32"
+            )
+
     def is_stale(self) -> bool:
         """Whether the weights beside it have changed since it was made; not if there are none."""
-        weights = self.path.parent / _WEIGHTS
+        weights = self.path.parent / WEIGHTS_FILE
         if self.path.name != EXPORT_DIRECTORY or not weights.exists():
             return False
         status = weights.stat()
@@ -157,7 +171,7 @@ def usable_export(path: Path, *, needed: bool) -> ExportedModel | None:
     exported = ExportedModel(found)
     if not exported.is_stale():
         return exported
-    what = f"the export {found} was made from other weights than {found.parent / _WEIGHTS}"
+    what = f"the export {found} was made from other weights than {found.parent / WEIGHTS_FILE}"
     remedy = f"make it again with `transduce export {found.parent} --to ct2`"
     if needed:
         raise ModelError(f"{what}: {remedy}")

@@ -19,6 +19,7 @@ from transduce.errors import ModelError, TransduceError
 from transduce.files import atomic_directory, written_or
 from transduce.recipe import Recipe, StartConfig, read_recipe, write_recipe
 from transduce.text.tokenizer import Tokenizer, load_tokenizers
+from transduce.translate.exported import WEIGHTS_FILE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelDirectory", "write_model_directory"]
 
-_WEIGHTS = "model.safetensors"
 _RECIPE = "recipe.toml"
 _CARD = "card.md"
 
@@ -59,7 +59,7 @@ class ModelDirectory:
     @property
     def weights(self) -> Path:
         """The file of its weights."""
-        return self.path / _WEIGHTS
+        return self.path / WEIGHTS_FILE
 
     def load_tensors(self) -> dict[str, Tensor]:
         """Read the weights as they are in the file, not yet compared with the configuration.
@@ -130,14 +130,14 @@ def write_model_directory(
             shutil.copyfile(file, temporary / file.name)
         # save_file would hide a full disk in an error of its own, and need as much memory.
         weights = save({name: tensor.contiguous() for name, tensor in tensors.items()})
-        (temporary / _WEIGHTS).write_bytes(weights)
+        (temporary / WEIGHTS_FILE).write_bytes(weights)
         (temporary / _CARD).write_text(card, encoding="utf-8")
 
 
 def _find(path: Path) -> Path:
     """`path`, or `path/model` when `path` is a finished run."""
     for candidate in (path, path / "model"):
-        if (candidate / _WEIGHTS).exists() and (candidate / _RECIPE).exists():
+        if (candidate / WEIGHTS_FILE).exists() and (candidate / _RECIPE).exists():
             return candidate
     if not path.exists():
         raise ModelError(f"there is no model directory {path}")
@@ -145,4 +145,4 @@ def _find(path: Path) -> Path:
         raise ModelError(
             f"the run {path} has no finished model yet: continue it with the same `transduce train`"
         )
-    raise ModelError(f"{path} is no model directory: it lacks {_RECIPE} or {_WEIGHTS}")
+    raise ModelError(f"{path} is no model directory: it lacks {_RECIPE} or {WEIGHTS_FILE}")

@@ -17,11 +17,15 @@ from torch import Tensor
 
 from transduce.batch.collate import SpecialIds, pad_rows
 from transduce.errors import ModelError, RecipeError, TokenizerError
+from transduce.files import file_sha256
 from transduce.recipe import read_recipe
 from transduce.search.step import Step
 from transduce.text.tokenizer import load_tokenizers
 from transduce.translate.engine import Alignment
+from transduce.translate.exported import WEIGHTS_FILE
+from transduce.translate.runtime import Runtime
 from transduce.translate.step_engine import StepEngine
+from transduce.translate.threads import available_threads
 from transduce.translate.translator import Translator
 
 if TYPE_CHECKING:
@@ -29,21 +33,38 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxEngine", "load_onnx"]
 
+_EXPORT_DIRECTORY = "onnx"
 _BATCH_TOKENS = 4096
 
 
-def load_onnx(directory: str | Path, *, num_threads: int = 0) -> Translator:
-    """A translator over the directory that `transduce export --to onnx` wrote.
+def load_onnx(model: str | Path, *, runtime: Runtime | None = None) -> Translator:
+    """A translator over what `transduce export --to onnx` wrote.
+
+    Args:
+        model: that directory; or the model directory or the run that holds it.
+        runtime: threads and size of batches; the number form is that of the weights.
 
     Raises:
-        ModelError: a file is missing, damaged or foreign.
+        ModelError: a file is missing, damaged or foreign; the export was made from other weights than those
+            beside it; or another number form was asked for.
     """
-    place = Path(directory)
+    place, runtime = _place(Path(model)), runtime or Runtime()
+    if runtime.compute_type not in ("default", "float32"):
+        raise ModelError(
+            f"the ONNX engine computes in float32, not in {runtime.compute_type}: "
+            "leave --compute-type out, or take --engine ctranslate2"
+        )
     try:
         recipe, (source, target) = read_recipe(place / "recipe.toml"), load_tokenizers(place)
     except (RecipeError, TokenizerError) as error:
         raise ModelError(f"the export {place} cannot be read: {error}") from error
-    engine = OnnxEngine(place, suppress=[target.unk_id, *target.newline_ids], num_threads=num_threads)
+    engine = OnnxEngine(
+        place,
+        suppress=[target.unk_id, *target.newline_ids],
+        num_threads=runtime.threads or available_threads(),
+        batch_tokens=runtime.batch_tokens or _BATCH_TOKENS,
+    )
+    _refuse_stale(place, engine.weights_sha256)
     languages = (recipe.data.source_language, recipe.data.target_language)
     max_len = recipe.batch.max_len - 1
     return Translator(engine, source, target, recipe.search, max_len=max_len, languages=languages)
@@ -80,7 +101,7 @@ class OnnxEngine(StepEngine):
         Args:
             directory: holds encoder.onnx and decoder.onnx.
             suppress: ids that are never generated.
-            num_threads: of ONNX Runtime; 0 means one a core.
+            num_threads: of ONNX Runtime; 0 means one for each of the machine's cores.
             batch_tokens: most source cells, times the beam, computed at once.
 
         Raises:
@@ -92,6 +113,7 @@ class OnnxEngine(StepEngine):
         try:
             ids = SpecialIds(*(int(facts[name]) for name in ("pad_id", "bos_id", "eos_id")))
             self._num_positions = int(facts["num_positions"])
+            self.weights_sha256 = facts["weights_sha256"]
         except (KeyError, ValueError) as error:
             raise ModelError(
                 f"{directory / 'decoder.onnx'} was not written by `transduce export`: it lacks its {error}"
@@ -138,6 +160,29 @@ class OnnxEngine(StepEngine):
         first, *present = self._decoder.run([wanted, *names], feed | {"ids": ids.numpy()})
         past = {name: torch.from_numpy(array) for name, array in zip(self._pasts, present, strict=True)}
         return torch.from_numpy(np.asarray(first)), _State(state.memory, past)
+
+
+def _place(model: Path) -> Path:
+    """The export: `model` itself, or inside it.
+
+    Raises:
+        ModelError: there is none.
+    """
+    places = (model / _EXPORT_DIRECTORY, model / "model" / _EXPORT_DIRECTORY, model)
+    found = next((place for place in places if (place / "decoder.onnx").exists()), None)
+    if found is None:
+        raise ModelError(f"{model} has no ONNX export: make one with `transduce export {model} --to onnx`")
+    return found
+
+
+def _refuse_stale(place: Path, weights_sha256: str) -> None:
+    """Raise ModelError where the weights beside the export are not those that it was made from."""
+    weights = place.parent / WEIGHTS_FILE
+    if place.name == _EXPORT_DIRECTORY and weights.exists() and file_sha256(weights) != weights_sha256:
+        raise ModelError(
+            f"the export {place} was made from other weights than {weights}: "
+            f"make it again with `transduce export {place.parent} --to onnx`"
+        )
 
 
 def _session(file: Path, num_threads: int) -> InferenceSession:

@@ -28,6 +28,10 @@ class Runtime:
     compute_type: ComputeType = "default"
     """Number form of the matrix products; `default` is that of the weights. Another form gives other
     answers now and then. The torch engine has `float32` and `int8`."""
+    exact: bool = False
+    """The torch engine's answers are those of float32: with `int8`, greedy search proposes in int8 and
+    float32 checks the whole sentence in one pass; beams and samples run in
+    float32. Takes the memory of both."""
     batch_tokens: int = 0
     """Most source tokens, padding counted, of a batch (in torch, times the beam); 0: as suits the engine."""
 

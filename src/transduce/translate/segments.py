@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from transduce.translate.character_links import character_links
@@ -87,8 +88,12 @@ class Plan:
             knows: whether the model has a piece for a character.
             protection: what is kept as it is, by tags, whatever the model writes.
         """
-        self._inlines, self._protection = inlines, protection
-        self._keepers = [Keeper(inline, knows, protection) for inline in inlines]
+        self._protection = protection
+        # Lines of plain text are planned apart: what is put back then never leaves its line.
+        parts = [_plain_lines(inline) for inline in inlines]
+        self._counts = [len(part) for part in parts]
+        self._inlines = [line for part in parts for line in part]
+        self._keepers = [Keeper(inline, knows, protection) for inline in self._inlines]
         self._layouts = [_layout(plain_text(keeper.inline), knows) for keeper in self._keepers]
 
     def wanted(self) -> Iterator[tuple[list[str], bool]]:
@@ -109,10 +114,11 @@ class Plan:
         Args:
             found: what `wanted` named, and its translations.
         """
-        return [
+        lines = (
             self._checked(inline, keeper, _rendered(keeper.inline, layout, found))
             for inline, keeper, layout in zip(self._inlines, self._keepers, self._layouts, strict=True)
-        ]
+        )
+        return [_together(list(islice(lines, count))) for count in self._counts]
 
     def _checked(self, source: Inline, keeper: Keeper, rendered: Rendered) -> Rendered:
         """Take the keeper's tags out, and look at the placeholders of the whole."""
@@ -126,6 +132,21 @@ class Plan:
         if keeper.keeps and "tags" in flags and not any(isinstance(part, Element) for part in source):
             flags = flags - {"tags"} | {"placeholders"}
         return Rendered(inline, frozenset(flags))
+
+
+def _plain_lines(inline: Inline) -> list[Inline]:
+    """The lines of a text without tags; else the whole."""
+    if len(inline) == 1 and isinstance(inline[0], str) and inline[0]:
+        return [(line,) for line in LINE.findall(inline[0]) if line]
+    return [inline]
+
+
+def _together(lines: Sequence[Rendered]) -> Rendered:
+    """One text again."""
+    if len(lines) == 1:
+        return lines[0]
+    text = "".join(plain_text(line.inline) for line in lines)
+    return Rendered((text,), frozenset().union(*(line.flags for line in lines)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Segment", "join", "split_lines", "split_sentences", "split_text"]
+__all__ = ["Segment", "join", "split_lines", "split_sentences", "split_text", "spread"]
 
 
 class Segment(NamedTuple):
@@ -330,3 +330,14 @@ def _seam(left: str, separator: str, right: str) -> str:
     if separator.strip(" "):
         return separator
     return "" if _CJK.match(left[-1]) and _CJK.match(right[0]) else separator
+
+
+def spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
+    """A text's prefix belongs to its first piece."""
+    if prefixes is None:
+        return None
+    return [
+        prefix if i == 0 else ""
+        for prefix, parts in zip(prefixes, segments, strict=True)
+        for i in range(len(parts))
+    ]

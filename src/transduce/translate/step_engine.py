@@ -127,10 +127,8 @@ class StepEngine(ABC):
         found: dict[int, list[Hypothesis]] = {}
         for indices in batches([len(source) + 1 for source in sources], self._batch_tokens // width):
             rows = [list(sources[i]) for i in indices]
-            step, state = self._start(pad_rows(rows, self._ids).to(self._device))
-            results = search(
-                step,
-                state,
+            results = self._find(
+                pad_rows(rows, self._ids).to(self._device),
                 Request(
                     bos_id=self._ids.bos_id,
                     eos_id=self._ids.eos_id,
@@ -145,3 +143,7 @@ class StepEngine(ABC):
             )
             found.update(zip(indices, results, strict=True))
         return [found[i] for i in range(len(sources))]
+
+    def _find(self, source: Tensor, request: Request) -> list[list[Hypothesis]]:
+        """Search one batch."""
+        return search(*self._start(source), request)

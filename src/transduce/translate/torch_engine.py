@@ -14,7 +14,11 @@ from transduce.model.attention import AttentionRecord
 from transduce.model.inference import InferenceTransformer
 from transduce.model.layers import DecoderLayer
 from transduce.model.products import ComputeType
-from transduce.model.transformer import Transformer
+from transduce.model.transformer import Memory, Transformer
+from transduce.search.greedy import greedy_search
+from transduce.search.hypothesis import Hypothesis
+from transduce.search.proposed import proposed_search
+from transduce.search.request import Request
 from transduce.search.step import State, Step
 from transduce.translate.batches import batches
 from transduce.translate.engine import Alignment
@@ -53,7 +57,9 @@ class TorchEngine(StepEngine):
         if runtime.threads:
             torch.set_num_threads(runtime.threads)
         self.model = model
-        self._inference = InferenceTransformer(model, _number_form(runtime))
+        form = _number_form(runtime)
+        self._proposer = InferenceTransformer(model, form) if runtime.exact and form == "int8" else None
+        self._inference = InferenceTransformer(model, "float32" if self._proposer else form)
 
     @property
     def _device(self) -> torch.device:
@@ -65,6 +71,23 @@ class TorchEngine(StepEngine):
 
     def _start(self, source: Tensor) -> tuple[Step, State]:
         return cast(Step, self._inference.step), self._inference.start(self._inference.encode(source))
+
+    def _find(self, source: Tensor, request: Request) -> list[list[Hypothesis]]:
+        config, proposer = request.config, self._proposer
+        greedy = config.method == "beam" and config.beam_size == 1 and not any(request.required or ())
+        if proposer is None or not greedy:
+            return super()._find(source, request)
+        memory = self._inference.encode(source)
+
+        def propose(sentences: Sequence[int], own: Request) -> list[list[Hypothesis]]:
+            return greedy_search(cast(Step, proposer.step), proposer.start(_rows(memory, sentences)), own)
+
+        def check(sentences: Sequence[int], proposals: Sequence[Sequence[int]]) -> Tensor:
+            read = pad_rows([[self._ids.bos_id, *ids] for ids in proposals], self._ids)[:, :-1]
+            states = self.model.decode(read.to(self._device), _rows(memory, sentences))
+            return self.model.output.forward(states)
+
+        return proposed_search(propose, check, request)
 
     @torch.inference_mode()
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
@@ -106,6 +129,12 @@ def _strongest(weights: Tensor, src_len: int, tgt_len: int) -> Alignment:
     if src_len == 0 or tgt_len == 0:
         return ()
     return tuple((s, t) for t, s in enumerate(weights[:tgt_len, :src_len].argmax(-1).tolist()))
+
+
+def _rows(memory: Memory, sentences: Sequence[int]) -> Memory:
+    """The memory of some sentences."""
+    chosen = torch.tensor(sentences, device=memory.states.device)
+    return Memory(memory.states[chosen], memory.visible[chosen])
 
 
 def _number_form(runtime: Runtime) -> ComputeType:

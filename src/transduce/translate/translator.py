@@ -7,11 +7,10 @@ translated piece by piece and joined again; nothing is cut in silence, and what 
 from __future__ import annotations
 
 import math
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -23,9 +22,9 @@ from transduce.translate.glossary import Glossary
 from transduce.translate.n_best import search_distinct
 from transduce.translate.protect import Protection
 from transduce.translate.quality import is_copied, is_repeated, is_unlikely_length
-from transduce.translate.requirements import Needs, Requirements
-from transduce.translate.spelling import Speller
-from transduce.translate.split import Segment, split_lines, split_text
+from transduce.translate.requirements import Needs, Requirements, requirements_of
+from transduce.translate.spelling import Speller, has_piece
+from transduce.translate.split import Segment, split_lines, split_text, spread
 from transduce.translate.translation import Translation, checked, empty, joined
 
 if TYPE_CHECKING:
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineName", "Translation", "Translator"]
 
-EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2"]
-
-_BYTE = re.compile("<0x[0-9A-F]{2}>")
+EngineName: TypeAlias = Literal["auto", "torch", "ctranslate2", "onnx"]
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,9 @@ class Translator:
             model: where it lies; an export (`MODEL/ct2`) will do as well. Several must have the same
                 vocabularies.
             mean: what several are averaged by (see search/ensemble.py).
-            engine: `ctranslate2` runs the export, `torch` the weights themselves; `auto` takes the
-                export if there is one and it was made from these weights.
-            runtime: threads and number form of the export.
+            engine: `ctranslate2` and `onnx` run these exports, `torch` the weights themselves; `auto` takes
+                CTranslate2's if there is one and it was made from these weights.
+            runtime: threads, number form, size of batches.
 
         Raises:
             ModelError: there is none, it cannot be read, or vocabularies differ; or the export that was
@@ -119,11 +116,15 @@ class Translator:
         if engine not in get_args(EngineName):
             raise ModelError(f"engine is {engine!r}, but must be one of {', '.join(get_args(EngineName))}")
         if not isinstance(model, (str, Path)):
-            if engine == "ctranslate2":
+            if engine not in ("auto", "torch"):
                 raise ModelError("several models translate together with --engine torch only")
             from transduce.translate.ensemble import load_ensemble
 
             return load_ensemble(model, mean, runtime)
+        if engine == "onnx":
+            from transduce.translate.onnx_engine import load_onnx
+
+            return load_onnx(model, runtime=runtime)
         if engine != "torch":
             from transduce.translate.exported import usable_export
 
@@ -145,11 +146,12 @@ class Translator:
             runtime: threads and number form.
 
         Raises:
-            ModelError: a file of it cannot be read.
+            ModelError: a file of it cannot be read; or exact answers are asked of rounded numbers.
         """
         from transduce.translate.ctranslate2_engine import CTranslate2Engine
 
         facts = exported.facts
+        exported.refuse_rounded(runtime)
         return cls(
             CTranslate2Engine(exported, runtime),
             *exported.tokenizers(),
@@ -231,7 +233,7 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self.configured(**search), _requirements(glossary, protect), alignment, details)
+        call = _Call(self._configured(search), requirements_of(glossary, protect), alignment, details)
         self._check(call)
         segments = [self.segments(text) for text in texts]
         pieces = [
@@ -239,7 +241,7 @@ class Translator:
             for parts in segments
             for part in parts
         ]
-        results = iter(self._translate_pieces(pieces, call, _spread(prefixes, segments)))
+        results = iter(self._translate_pieces(pieces, call, spread(prefixes, segments)))
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
@@ -255,7 +257,7 @@ class Translator:
         known = self._known.get(character)
         if known is None:
             sides = (self._source,) if character.isalpha() else (self._source, self._target)
-            known = self._known[character] = all(map(partial(_has_piece, character), sides))
+            known = self._known[character] = all(has_piece(tokenizer, character) for tokenizer in sides)
         return known
 
     def check(
@@ -270,7 +272,7 @@ class Translator:
         Raises:
             SearchError, DataError: as `translate`.
         """
-        call = _Call(self.configured(**search), _requirements(glossary, protect), False, False)
+        call = _Call(self._configured(search), requirements_of(glossary, protect), False, False)
         self._check(call)
         return call.config
 
@@ -313,14 +315,10 @@ class Translator:
         """
         if len(parts) == 1 and not segments[0].separator:
             return parts[0]
-        return joined(text, parts, segments, _requirements(glossary, protect))
+        return joined(text, parts, segments, requirements_of(glossary, protect))
 
-    def configured(self, **search: Any) -> SearchConfig:
-        """The translator's search settings with these over them.
-
-        Raises:
-            SearchError: an unknown setting, or settings that contradict each other.
-        """
+    def _configured(self, search: dict[str, Any]) -> SearchConfig:
+        """The translator's search settings with this call's over them."""
         known = SearchConfig.__dataclass_fields__
         unknown = search.keys() - known.keys()
         if unknown:
@@ -417,29 +415,3 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
-
-
-def _has_piece(character: str, tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer spells a character otherwise than in bytes or as unknown."""
-    pieces = tokenizer.pieces(tokenizer.encode(character))
-    return not any(piece == "<unk>" or _BYTE.fullmatch(piece) for piece in pieces)
-
-
-def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
-    """What a call asks for, in the form that the rest of this room knows."""
-    if glossary is not None and not isinstance(glossary, Glossary):
-        glossary = Glossary(glossary)
-    if isinstance(protect, bool):
-        return Requirements(glossary, Protection() if protect else None)
-    return Requirements(glossary, protect)
-
-
-def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
-    """A text's prefix belongs to its first piece."""
-    if prefixes is None:
-        return None
-    return [
-        prefix if i == 0 else ""
-        for prefix, parts in zip(prefixes, segments, strict=True)
-        for i in range(len(parts))
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 from transduce.errors import DataError
@@ -37,9 +37,9 @@ FORMATS: Final[dict[str, _Format]] = {
 """By the name that `--input-format` takes."""
 
 
-def format_of(path: Path) -> str | None:
+def format_of(path: PurePath) -> str | None:
     """The format that a file's name tells, `.gz` and `.zst` passed over; None for an unknown one."""
-    name = Path(path.stem) if path.suffix.lower() in COMPRESSED_SUFFIXES else path
+    name = PurePath(path.stem) if path.suffix.lower() in COMPRESSED_SUFFIXES else path
     suffix = name.suffix.lower()
     return next((known for known, entry in FORMATS.items() if suffix in entry.suffixes), None)
 
