@@ -1,4 +1,4 @@
-"""What a test knows of a sentence without asking the page: its trace by the API, its numbers by plain torch."""
+"""What a test knows of a sentence without the page: its trace by the API, its numbers by plain torch."""
 
 from __future__ import annotations
 

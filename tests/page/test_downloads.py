@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_svg_is_a_drawing_with_a_title(saved):
     save, known = saved
     name, content = save("SVG")
     assert name.endswith(".svg")
-    root = ElementTree.fromstring(content)
+    root = ET.fromstring(content)
     title = root.find(f"{SVG}title")
     assert "Cross-attention, layer 2, head 3" in title.text
     weights = known.numbers.heads["cross", 1, 2].weights
@@ -45,7 +45,7 @@ def test_svg_is_a_drawing_with_a_title(saved):
 
 
 def test_png_is_a_picture_of_it(saved):
-    save, known = saved
+    save, _known = saved
     name, content = save("PNG")
     assert name.endswith(".png")
     image = Image.open(io.BytesIO(content)).convert("RGB")

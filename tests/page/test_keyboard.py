@@ -64,7 +64,7 @@ def test_tab_goes_in_the_order_of_reading(sit, view):
     """Downwards: no stop lies above the header's end once the header is left, and none jumps far up."""
     reader = sit(width=390)
     stops = walk(reader.go(view))
-    jumps = [(a["name"], b["name"]) for a, b in zip(stops, stops[1:], strict=False) if b["top"] < a["top"] - 300]
+    jumps = [(a["name"], b["name"]) for a, b in pairwise(stops) if b["top"] < a["top"] - 300]
     assert jumps == []
 
 

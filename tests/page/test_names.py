@@ -82,7 +82,21 @@ def test_headings_and_buttons_are_translated(reader, view, language):
     """No heading, button, legend or note in Chinese without a Chinese character, names of formats aside."""
     page = reader.go(view)
     reader.choose(language=language)
-    kept = {"SVG", "PNG", "CSV", "safetensors", "transduce", "English", "Query", "Key", "Value", "BLEU", "Q", "K", "V"}
+    kept = {
+        "SVG",
+        "PNG",
+        "CSV",
+        "safetensors",
+        "transduce",
+        "English",
+        "Query",
+        "Key",
+        "Value",
+        "BLEU",
+        "Q",
+        "K",
+        "V",
+    }
     shown = page.evaluate(
         "() => [...document.querySelectorAll('h1, h2, h3, button, legend, label > span, nav a, summary, th')]"
         ".filter((e) => e.checkVisibility() && !e.closest('[lang]:not(html)') && !e.closest('[data-name], code, pre, math'))"

@@ -17,7 +17,9 @@ def test_every_view_opens_by_its_address_without_a_word_from_elsewhere(sit, widt
         page = reader.go(view)
         assert page.locator("h1").count() == 1, view
         assert page.locator("main").inner_text().strip(), view
-        assert page.get_by_role("alert").count() == 0, f"{view}: {page.get_by_role('alert').all_inner_texts()}"
+        assert page.get_by_role("alert").count() == 0, (
+            f"{view}: {page.get_by_role('alert').all_inner_texts()}"
+        )
         current = page.locator("nav a[aria-current=page]")
         assert current.get_attribute("href").startswith(f"#/{view}"), "the address names another view"
 

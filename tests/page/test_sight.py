@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 
 import pytest
@@ -89,7 +90,7 @@ def test_more_weight_is_always_brighter(scale, theme):
     reader.choose(theme=theme)
     seen = [luminance(colour) for colour in colours()]
     assert seen == sorted(seen)
-    assert all(b - a > 0.02 for a, b in zip(seen, seen[1:], strict=False))
+    assert all(b - a > 0.02 for a, b in itertools.pairwise(seen))
 
 
 @pytest.mark.parametrize("sight", ["none", "deuteranopia", "protanopia", "tritanopia", "achromatopsia"])
@@ -99,7 +100,7 @@ def test_steps_of_a_quarter_are_told_apart_by_every_eye(scale, sight):
     session = reader.context.new_cdp_session(reader.page)
     session.send("Emulation.setEmulatedVisionDeficiency", {"type": sight})
     seen = [lab(colour) for colour in colours()]
-    distances = [math.dist(a, b) for a, b in zip(seen, seen[1:], strict=False)]
+    distances = [math.dist(a, b) for a, b in itertools.pairwise(seen)]
     assert min(distances) >= 10, distances
 
 
@@ -117,7 +118,9 @@ def test_a_hidden_cell_is_no_dark_cell_even_in_grey(reader, theme):
     hidden = list(grey.crop(box).tobytes())
     assert max(hidden) - min(hidden) >= 40, "no hatching"
     zero = luminance((0, 34, 78))  # where cividis begins
-    assert contrast([sorted(hidden)[len(hidden) // 2]] * 3, (0, 34, 78)) >= (3 if theme == "light" else 1.1), zero
+    assert contrast([sorted(hidden)[len(hidden) // 2]] * 3, (0, 34, 78)) >= (
+        3 if theme == "light" else 1.1
+    ), zero
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -55,7 +55,11 @@ def of_length(reader, length: int) -> int:
         found = int(page.get_by_role("grid").first.get_attribute("aria-colcount"))
         if found == length:
             return found
-        count = max(1, round(count * length / found)) if abs(found - length) > 3 else count + (1 if found < length else -1)
+        count = (
+            max(1, round(count * length / found))
+            if abs(found - length) > 3
+            else count + (1 if found < length else -1)
+        )
     return found
 
 

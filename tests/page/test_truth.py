@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from page.known import SENTENCES, Known, download, read_csv, value_of
-from page.recompute import KINDS
 from page.real_model import NUM_HEADS, NUM_LAYERS
+from page.recompute import KINDS
 from transduce.translate.translator import Translator
 
 TOLERANCE = {"rel": 1e-5, "abs": 1e-5}
