@@ -13,6 +13,7 @@ export const components = Object.fromEntries(
 )
 export const views: string[] = order.filter((view) => view in components)
 
+const ADDRESS_AFTER = 150 // milliseconds of rest
 // What stays when the view changes; all other parameters are one view's own.
 const SHARED = ['trace', 'text', 'kind', 'layer', 'head']
 
@@ -20,8 +21,12 @@ class PlaceState {
   current = $state.raw<Place>(parseHash(location.hash || savedHash, views))
   view = $derived(this.current.view)
 
+  #timer: ReturnType<typeof setTimeout> | undefined
+
   constructor() {
+    addEventListener('pagehide', () => this.#write())
     addEventListener('hashchange', () => {
+      clearTimeout(this.#timer)
       this.current = parseHash(location.hash, views)
     })
   }
@@ -56,7 +61,15 @@ class PlaceState {
   /** Change parameters of this view; '' takes one away. No step in the browser's history. */
   set(params: Record<string, string | number>): void {
     this.current = { view: this.view, params: { ...this.current.params, ...strings(params) } }
-    history.replaceState(null, '', formatHash(this.current))
+    // A slider moves sixty times a second, and browsers refuse that many addresses.
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#write(), ADDRESS_AFTER)
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer)
+    const hash = formatHash(this.current)
+    if (location.hash !== hash) history.replaceState(null, '', hash)
   }
 }
 

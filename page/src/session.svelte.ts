@@ -2,7 +2,7 @@
 //
 // Views read `session.model` and `session.trace`, and ask for tensors by `head`, `overview`, `json`.
 import { getBytes, getJson, isSaved, postJson, Problem } from './lib/api'
-import { readSafetensors, type Tensors } from './lib/tensor'
+import { readMetadata, readSafetensors, type Tensors } from './lib/tensor'
 import type { Kind, Model, SearchSettings, Trace } from './lib/types'
 import { place } from './place.svelte'
 
@@ -14,10 +14,13 @@ export interface WhatIf {
   fixed?: boolean
 }
 
+/** Tensors, and what they are of: a view draws an answer under these names, never under the newest ones. */
 export interface HeadTensors {
   tensors: Tensors
   /** As the server sent them: what a reader downloads. */
   bytes: ArrayBuffer
+  /** What the server says about them. */
+  metadata: Record<string, string>
 }
 
 // Trained readers' own sentences take their place; these are only where somebody has typed none.
@@ -29,6 +32,19 @@ const FIRST_SENTENCES: Record<string, string> = {
   zh: '我爱你。',
 }
 const KEPT_ANSWERS = 24
+const MOST_POSITIONS = 128
+
+export interface OneHead extends HeadTensors {
+  trace: Trace
+  kind: Kind
+  layer: number
+  head: number
+}
+
+export interface AllHeads extends HeadTensors {
+  trace: Trace
+  kind: Kind
+}
 
 class Session {
   model = $state.raw<Model | null>(null)
@@ -128,20 +144,27 @@ class Session {
   }
 
   /** One head's scores, mask, weights, q, k, v. */
-  head(kind: Kind, layer: number, head: number, trace: Trace = this.trace!): Promise<HeadTensors> {
-    return this.tensors(`api/v1/traces/${trace.id}/head?kind=${kind}&layer=${layer}&head=${head}`)
+  async head(kind: Kind, layer: number, head: number, trace: Trace = this.trace!): Promise<OneHead> {
+    const answer = await this.tensors(`api/v1/traces/${trace.id}/head?kind=${kind}&layer=${layer}&head=${head}`)
+    return { ...answer, trace, kind, layer, head }
   }
 
   /** All heads of a kind, small, with their figures. */
-  overview(kind: Kind, trace: Trace = this.trace!): Promise<HeadTensors> {
-    return this.tensors(`api/v1/traces/${trace.id}/overview?kind=${kind}`)
+  async overview(kind: Kind, trace: Trace = this.trace!): Promise<AllHeads> {
+    return { ...(await this.tensors(`api/v1/traces/${trace.id}/overview?kind=${kind}`)), trace, kind }
+  }
+
+  /** The model's own positions, as many as the page ever shows: sliders only cut from them. */
+  positions(): Promise<HeadTensors> {
+    const length = Math.min(MOST_POSITIONS, this.model?.limits.positions ?? MOST_POSITIONS)
+    return this.tensors(`api/v1/positions?length=${length}`)
   }
 
   /** Tensors at a path, kept: a trace never changes. */
   tensors(path: string): Promise<HeadTensors> {
     return this.#kept(path, async () => {
       const bytes = await getBytes(path)
-      return { bytes, tensors: readSafetensors(bytes) }
+      return { bytes, tensors: readSafetensors(bytes), metadata: readMetadata(bytes) }
     })
   }
 

@@ -17,6 +17,7 @@ import typer
 from transduce import __version__
 from transduce import cli_options as options
 from transduce.cli_export import export, import_, tune
+from transduce.cli_keys import keys
 from transduce.cli_options import (
     AllowChanges,
     Memory,
@@ -28,6 +29,7 @@ from transduce.cli_options import (
     Target,
     TargetLanguage,
 )
+from transduce.cli_serve import serve
 from transduce.errors import DataError, TransduceError
 from transduce.files import what_to_do
 
@@ -381,6 +383,8 @@ def translate(
 app.command()(export)
 app.command(name="import")(import_)
 app.command()(tune)
+app.command()(serve)
+app.add_typer(keys)
 
 
 @app.command()

@@ -6,7 +6,8 @@
     ├── TokenizerError      a tokenizer that cannot be trained, read or used
     ├── ModelError          a model directory or configuration: missing, incomplete, inconsistent
     ├── CheckpointError     a run's saved state: damaged, foreign, not continuable
-    └── SearchError         a decoding request that has no answer
+    ├── SearchError         a decoding request that has no answer
+    └── ServeError          a server that cannot run as it was told to
 
 The command line prints the message and exits with code 2; a traceback is a bug.
 Python's own `ValueError` and `AssertionError` mark our mistakes, never the user's.
@@ -20,6 +21,7 @@ __all__ = [
     "ModelError",
     "RecipeError",
     "SearchError",
+    "ServeError",
     "TokenizerError",
     "TransduceError",
 ]
@@ -51,3 +53,7 @@ class CheckpointError(TransduceError):
 
 class SearchError(TransduceError):
     """A decoding request that cannot be answered."""
+
+
+class ServeError(TransduceError):
+    """A server cannot run as it was told to: a setting, a port, two models for one pair of languages."""

@@ -66,8 +66,12 @@ def written_or(kind: type[TransduceError], what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file beside `path`; on success flush it to disk and rename it to `path`.
+
+    Args:
+        path: replaced when it exists.
+        mode: the file's permissions; None follows the umask.
 
     Raises:
         OSError: the directory cannot be written, or the disk is full; `path` is then unchanged.
@@ -81,7 +85,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            temporary.chmod(0o666 & ~_umask())
+            temporary.chmod(0o666 & ~_umask() if mode is None else mode)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -89,9 +93,9 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         _sync_directory(path.parent)
 
 
-def write_atomic(path: Path, content: bytes | str) -> None:
-    """Write a whole small file atomically (text as UTF-8)."""
-    with atomic_file(path) as stream:
+def write_atomic(path: Path, content: bytes | str, mode: int | None = None) -> None:
+    """Write a whole small file atomically (text as UTF-8); `mode` as for `atomic_file`."""
+    with atomic_file(path, mode) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
 
 

@@ -18,6 +18,7 @@ FORBIDDEN_WORDS = {
     "model": r"\bopen\(|\brank\b|\.cuda\b|\bbeam|\boptim\b|\bPath\b",
     "search": r"\bnn\.Module\b|\bpiece\b.*\bstr\b|\bopen\(",
     "train": r"\bbeam|\bsacrebleu\b|\bhttp",
+    "lens": r"\bhttp|\bfastapi\b|\boptim\b|\brequest\.url\b|\bbackward\b",
 }
 
 
@@ -28,6 +29,14 @@ def test_a_room_does_not_use_words_it_must_not_know(room):
         code = re.sub(r'""".*?"""|#[^\n]*|"[^"\n]*"', "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
         found = pattern.search(code)
         assert found is None, f"{room}/{file.name} says {found and found[0]!r}"
+
+
+def test_the_model_does_not_know_that_it_is_looked_into():
+    """What looks in uses hooks and the observer that attention has for anybody."""
+    for file in (SOURCE / "model").glob("*.py"):
+        code = file.read_text(encoding="utf-8")
+        found = re.search(r"\blens\b|\btrace\b|ablat|what.if", code, flags=re.IGNORECASE)
+        assert found is None, f"model/{file.name} says {found and found[0]!r}"
 
 
 def test_imports_run_downhill():

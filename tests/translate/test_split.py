@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.translate.split import Segment, join, split_sentences, split_text
+from transduce.translate.split import Segment, join, split_lines, split_sentences, split_text
 
 PIECES = [
     *"aZ ß\t\n.!?,;:-—()\"'…0\u00a0",
@@ -235,3 +235,19 @@ def test_a_megabyte_does_not_hang(text):
 
 def words(text):
     return len(text.split())
+
+
+@given(st.lists(st.sampled_from([*"ab \t\n\r\v\f\x85\u2028\u2029\u00a0"]), max_size=20).map("".join))
+def test_lines_put_together_are_the_text_and_hold_no_line_ends(text):
+    segments = split_lines(text)
+    assert "".join(s.text + s.separator for s in segments) == text
+    for segment in segments:
+        assert not set(segment.text) & set("\n\r\v\f\x85\u2028\u2029") or not text.strip()
+        assert not segment.separator.strip()
+
+
+def test_lines_of_a_million_characters_take_no_time():
+    start = time.perf_counter()
+    for text in (" " * 10**6 + "a", " " * 10**6 + "\n" + " " * 10**6, "a \n" * 10**5, "\n" * 10**6):
+        split_lines(text)
+    assert time.perf_counter() - start < 5

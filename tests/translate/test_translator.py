@@ -55,6 +55,18 @@ def test_a_long_text_is_split_and_nothing_is_lost(translator):
     assert len(translation.text.split()) > 0.8 * given
 
 
+def test_line_ends_and_blank_lines_stay(translator):
+    one, two = (t.text for t in translator.translate(["one two", "three"]))
+    (whole,) = translator.translate(["\n one two\r\n\n\tthree \n"])
+    assert whole.text == f"\n {one}\r\n\n\t{two} \n"
+    assert "split" in whole.flags
+    (framed,) = translator.translate(["one two\n"], n_best=2)
+    assert framed.text == f"{one}\n"
+    assert framed.alternatives[0].text.endswith("\n")
+    assert "split" not in framed.flags
+    assert [t.text for t in translator.translate(["\n", "\n\n\u2028"])] == ["\n", "\n\n\u2028"]
+
+
 def test_n_best_are_sorted_and_different(translator):
     (best,) = translator.translate(["one two three"], n_best=4)
     scores = [best.score, *(other.score for other in best.alternatives)]

@@ -23,5 +23,6 @@ it('SVG names itself and keeps labels from being read as tags', () => {
 
 it('file names hold letters of any script and nothing a file system refuses', () => {
   expect(fileName('cross: layer 1/2 “猫”', 'csv')).toBe('cross-layer-1-2-猫.csv')
+  expect(fileName('a window .', 'html')).toBe('a-window.html')
   expect(fileName('///', 'png')).toBe('transduce.png')
 })

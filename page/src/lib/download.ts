@@ -16,8 +16,8 @@ export function save(name: string, content: BlobPart, type: string): void {
 
 /** A name that every file system takes. */
 export function fileName(name: string, extension: string): string {
-  const safe = name.replace(/[^\p{L}\p{N}.-]+/gu, '-').replace(/^-+|-+$/g, '')
-  return `${safe.slice(0, 80) || 'transduce'}.${extension}`
+  const safe = name.replace(/[^\p{L}\p{N}.-]+/gu, '-').replace(/^[-.]+|[-.]+$/g, '')
+  return `${safe.slice(0, 80).replace(/[-.]+$/, '') || 'transduce'}.${extension}`
 }
 
 export interface Matrix {

@@ -11,6 +11,8 @@ export interface Label {
   /** `<s>` and its like, which are no text. */
   special: boolean
   lang?: string
+  /** What the row predicts, when it reads one token to predict the next. */
+  then?: string
 }
 
 /** The label of a token. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
-  attentionWeights, entropy, largest, maxError, maxPool, readSafetensors, scaledScores, weightedSum, writeSafetensors,
+  attentionWeights, entropy, largest, maxError, maxPool, readMetadata, readSafetensors, scaledScores, weightedSum, writeSafetensors,
 } from './tensor'
 
 describe('safetensors', () => {
@@ -12,6 +12,13 @@ describe('safetensors', () => {
     }
     const bytes = writeSafetensors(tensors)
     expect(readSafetensors(bytes.buffer)).toEqual(tensors)
+  })
+
+  it('reads what a file says about itself', () => {
+    const bytes = writeSafetensors({ x: { shape: [1], data: new Float32Array(1) } }, { tau: '0.5' })
+    expect(readMetadata(bytes.buffer)).toEqual({ tau: '0.5' })
+    expect(Object.keys(readSafetensors(bytes.buffer))).toEqual(['x'])
+    expect(readMetadata(writeSafetensors({}).buffer)).toEqual({})
   })
 
   it('reads bytes laid out by hand', () => {

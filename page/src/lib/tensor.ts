@@ -21,17 +21,32 @@ interface HeaderEntry {
 
 const MAX_HEADER = 100_000_000
 
-/** The tensors of a safetensors file; throws an Error that says what is wrong with the bytes. */
-export function readSafetensors(buffer: ArrayBuffer): Tensors {
+interface Header {
+  metadata: Record<string, string>
+  entries: Record<string, HeaderEntry>
+}
+
+function readHeader(buffer: ArrayBuffer): Header & { length: number } {
   if (buffer.byteLength < 8) throw new Error(`safetensors: ${buffer.byteLength} bytes are too few for a header`)
   const length = Number(new DataView(buffer).getBigUint64(0, true))
   if (length > MAX_HEADER || 8 + length > buffer.byteLength) {
     throw new Error(`safetensors: the header claims ${length} bytes of ${buffer.byteLength}`)
   }
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length))) as Record<string, HeaderEntry>
+  const text = new TextDecoder().decode(new Uint8Array(buffer, 8, length))
+  const { __metadata__: metadata = {}, ...entries } = JSON.parse(text) as Record<string, never>
+  return { metadata, entries, length }
+}
+
+/** What a safetensors file says about itself. */
+export function readMetadata(buffer: ArrayBuffer): Record<string, string> {
+  return readHeader(buffer).metadata
+}
+
+/** The tensors of a safetensors file; throws an Error that says what is wrong with the bytes. */
+export function readSafetensors(buffer: ArrayBuffer): Tensors {
+  const { entries, length } = readHeader(buffer)
   const tensors: Tensors = {}
-  for (const [name, entry] of Object.entries(header)) {
-    if (name === '__metadata__') continue
+  for (const [name, entry] of Object.entries(entries)) {
     const [start, end] = entry.data_offsets
     // A copy, because a view must start at a multiple of its item size and the header promises none.
     const bytes = buffer.slice(8 + length + start, 8 + length + end)
@@ -53,8 +68,8 @@ function view(dtype: string, bytes: ArrayBuffer, name: string): Data {
 }
 
 /** The bytes of a safetensors file with these tensors. */
-export function writeSafetensors(tensors: Tensors): Uint8Array<ArrayBuffer> {
-  const header: Record<string, HeaderEntry> = {}
+export function writeSafetensors(tensors: Tensors, metadata?: Record<string, string>): Uint8Array<ArrayBuffer> {
+  const header: Record<string, HeaderEntry | Record<string, string>> = metadata ? { __metadata__: metadata } : {}
   let offset = 0
   for (const [name, { shape, data }] of Object.entries(tensors)) {
     const dtype = data instanceof Float32Array ? 'F32' : data instanceof Int32Array ? 'I32' : 'U8'

@@ -62,6 +62,20 @@ class Calls:
         self._ids = {token: i for i, token in enumerate(self._target)}
         self._eos = self._target[self._facts.eos_id]
 
+    @property
+    def slots(self) -> int:
+        """As `ParallelEngine`: one call for each thread."""
+        return self._workers.threads
+
+    @property
+    def batch_tokens(self) -> int:
+        """As `ParallelEngine`."""
+        return self._workers.batch_tokens
+
+    def crowd(self, crowded: bool) -> None:
+        """As `ParallelEngine`."""
+        self._workers.crowded = crowded
+
     def _run(
         self,
         sentences: Sequence[Sentence],

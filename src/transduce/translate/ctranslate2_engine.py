@@ -19,6 +19,7 @@ It gives the answers of `torch_engine.py`, in fp32, but for rounding and these c
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -35,6 +36,8 @@ from transduce.translate.ctranslate2_calls import Calls, Sentence
 from transduce.translate.engine import Alignment
 
 __all__ = ["CTranslate2Engine"]
+
+_SAMPLING = threading.Lock()  # the seed is the whole process's
 
 
 class CTranslate2Engine(Calls):
@@ -161,16 +164,17 @@ class CTranslate2Engine(Calls):
     def _sample(
         self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]
     ) -> dict[int, list[Found]]:
-        return self._greedy(
-            sentences,
-            config,
-            forbidden,
-            translator=self._workers.fresh(config.seed),
-            num_hypotheses=config.n_best,
-            sampling_topk=config.top_k,
-            sampling_topp=config.top_p,
-            sampling_temperature=config.temperature,
-        )
+        with _SAMPLING:
+            return self._greedy(
+                sentences,
+                config,
+                forbidden,
+                translator=self._workers.fresh(config.seed),
+                num_hypotheses=config.n_best,
+                sampling_topk=config.top_k,
+                sampling_topp=config.top_p,
+                sampling_temperature=config.temperature,
+            )
 
     def _beam(
         self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]

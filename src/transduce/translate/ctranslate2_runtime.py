@@ -2,11 +2,12 @@
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
 for anybody. A lone sentence: one worker with all threads that are idle. Weights are in memory once
-for each of the two kinds that was needed.
+for each of the two kinds that was needed. Calls may come from several threads at once.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,10 @@ class Workers:
         self._lone = Layout(workers=1, threads=self._together)
         self._compute_type: ComputeType = runtime.compute_type
         self._follow(read_tuning(path, self.threads))
+        self.crowded = False
+        """Set by who keeps several calls under way: each then keeps to one worker, in large batches."""
         self._loaded: dict[Layout, Any] = {}
+        self._loading = threading.Lock()
 
     def _follow(self, tuning: Tuning | None) -> None:
         """Take what was measured on this machine, where nothing else was asked for."""
@@ -61,16 +65,16 @@ class Workers:
         Raises:
             ModelError: CTranslate2 is not installed, or cannot load the model.
         """
-        many = self._together == 1 or count >= _LONE * self.threads
-        if many or (
-            self._many in self._loaded and self._lone not in self._loaded
-        ):  # no second copy for a few
-            return self._load(self._many)
-        return self._load(self._lone)
+        many = self.crowded or self._together == 1 or count >= _LONE * self.threads
+        loaded = self._many in self._loaded and self._lone not in self._loaded
+        return self._load(self._many if many or loaded else self._lone)  # no second copy for a few
 
     def batches(self, lengths: Sequence[int], translator: Any) -> Iterator[list[int]]:
-        """Indices in batches of similar lengths; with several workers, each gets two batches at least."""
-        workers = translator.num_translators
+        """Indices in batches of similar lengths; with several workers, each gets two batches at least.
+
+        A crowded one's callers have cut their batches themselves.
+        """
+        workers = 1 if self.crowded else translator.num_translators
         share = sum(lengths) // (2 * workers) if workers > 1 else self.batch_tokens
         return batches(lengths, max(1, min(self.batch_tokens, share)))
 
@@ -81,12 +85,13 @@ class Workers:
             ModelError: as `for_sentences`.
         """
         library(self._path).set_random_seed(seed % 2**32)  # seeds the threads that start now
-        return self._new(Layout(workers=1, threads=self._together))
+        return self._new(Layout(workers=1, threads=1 if self.crowded else self._together))
 
     def _load(self, layout: Layout) -> Any:
-        if layout not in self._loaded:
-            self._loaded[layout] = self._new(layout)
-        return self._loaded[layout]
+        with self._loading:
+            if layout not in self._loaded:
+                self._loaded[layout] = self._new(layout)
+            return self._loaded[layout]
 
     def _new(self, layout: Layout) -> Any:
         return load_translator(self._path, self._compute_type, layout.workers, layout.threads)

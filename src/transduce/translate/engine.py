@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from transduce.search.hypothesis import Hypothesis
     from transduce.search.phrases import Phrase
 
-__all__ = ["Alignment", "Engine", "RequiringEngine"]
+__all__ = ["Alignment", "Engine", "ParallelEngine", "RequiringEngine"]
 
 Alignment: TypeAlias = tuple[tuple[int, int], ...]
 """(source token, target token) pairs, one for each target token, counted from 0."""
@@ -54,3 +54,19 @@ class RequiringEngine(Protocol):
         A source without phrases gets what `Engine.search` gives it; where there are some, hypotheses are
         compared with `config.required_alpha` in place of `alpha`.
         """
+
+
+@runtime_checkable
+class ParallelEngine(Protocol):
+    """An `Engine` that several threads may call at once."""
+
+    @property
+    def slots(self) -> int:
+        """How many calls at once keep all its threads busy."""
+
+    @property
+    def batch_tokens(self) -> int:
+        """Most source tokens, padding and end symbols counted, that one call should bring."""
+
+    def crowd(self, crowded: bool) -> None:
+        """Say whether several calls are under way: each then takes one thread, else all."""

@@ -23,6 +23,7 @@ from transduce.search.config import SearchConfig
 
 if TYPE_CHECKING:
     from transduce.text.tokenizer import Tokenizer
+    from transduce.translate.runtime import Runtime
 
 __all__ = ["EXPORT_DIRECTORY", "WEIGHTS_FILE", "Exported", "ExportedModel", "usable_export"]
 
@@ -123,6 +124,18 @@ class ExportedModel:
             return load_tokenizers(self.path if any(self.path.glob("*.model")) else around)
         except TransduceError as error:
             raise ModelError(f"the export {self.path} cannot be used: {error}") from error
+
+    def refuse_rounded(self, runtime: Runtime | None) -> None:
+        """Raise ModelError where float32's answers are asked for and the export computes otherwise."""
+        if runtime is None or not runtime.exact:
+            return
+        held = self.facts.quantization
+        form = held if runtime.compute_type == "default" else runtime.compute_type
+        if (held, form) != ("float32", "float32"):
+            raise ModelError(
+                f"--exact asks for float32's answers, but the export {self.path} holds {held} and would "
+                f"compute in {form}: take --engine torch, or export again with --quantization float32"
+            )
 
     def is_stale(self) -> bool:
         """Whether the weights beside it have changed since it was made; not if there are none."""

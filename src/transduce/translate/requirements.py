@@ -10,7 +10,7 @@ other one does: the occurrences inside it are not its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from transduce.translate.protect import Difference, Protection, Span, compare, f
 from transduce.translate.spelling import Edges, Speller
 from transduce.translate.words import occurrences, plain
 
-__all__ = ["Needs", "Requirements"]
+__all__ = ["Needs", "Requirements", "requirements_of"]
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,14 @@ def _with_parts(wanted: Iterable[_Wanted]) -> Counter[tuple[str, Edges]]:
                 inside = occurrences(text, other, whole_words=edges != "any")
                 total[text, edges] += times * sum(1 for _ in inside)
     return total
+
+
+def requirements_of(
+    glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool
+) -> Requirements:
+    """What a call asks for, in the form that the rest of this room knows."""
+    if glossary is not None and not isinstance(glossary, Glossary):
+        glossary = Glossary(glossary)
+    if isinstance(protect, bool):
+        return Requirements(glossary, Protection() if protect else None)
+    return Requirements(glossary, protect)

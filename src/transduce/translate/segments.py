@@ -1,26 +1,35 @@
-"""The segments of a document → their translations, tags in place.
+"""The segments of a document or a text → their translations, tags and white space in place.
 
-A segment is cut at line ends and between sentences, because models learn from sentences; what stands
-around and between them (indents, line ends, spaces) comes back as it was. Equal sentences are
-translated once. Tags go where the alignment of the sentences' words says.
+A segment is cut at line ends, tabs and between sentences, because models learn from sentences; what
+stands around and between them (indents, line ends, spaces) comes back as it was. Equal sentences are
+translated once. Tags go where the alignment of the sentences' words says, and so does what a model
+cannot write (`kept.py`).
+
+    plan = Plan(inlines)                        what is to be translated, in any way one likes
+    for sentences, alignment in plan.wanted():  found.update(zip(sentences, ...))
+    plan.rendered(found)                        a `Rendered` for each inline
+
 Does not know: formats, files, the command line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from transduce.translate.character_links import character_links
 from transduce.translate.documents.inline import Element, Inline, has_words, plain_text
 from transduce.translate.documents.placing import Link, place
+from transduce.translate.kept import LINE, Keeper, Knows, line_core, unknown_runs
+from transduce.translate.protect import Protection, compare, find_spans
 from transduce.translate.split import Segment, join, split_sentences
 
 if TYPE_CHECKING:
     from transduce.translate.translator import Translation, Translator
 
-__all__ = ["Rendered", "translate_inlines"]
+__all__ = ["Plan", "Rendered", "translate_inlines"]
 
 _WINDOW: Final = 1024  # sentences translated together
 
@@ -30,7 +39,8 @@ class Rendered(NamedTuple):
 
     inline: Inline
     flags: frozenset[str]
-    """Those of its sentences (see `Translation`), and `tags`: some could only be put at the end."""
+    """Those of its sentences (see `Translation`); `tags`: some could only be put at the end;
+    `placeholders`: one is lost or doubled, or could only be put at the end."""
 
 
 def translate_inlines(
@@ -46,30 +56,101 @@ def translate_inlines(
         translator: does the work.
         inlines: the segments with their tags.
         progress: told the number of sentences done.
-        options: for `Translator.translate`.
+        options: for `Translator.translate`. Placeholders that `protect` names and the search does not
+            force (`Protection(force=False)`) are put where they belong afterwards.
 
     Raises:
         SearchError: an unknown search setting, or settings that contradict each other.
     """
-    plans = [_plan(plain_text(inline)) for inline in inlines]
-    tagged: dict[str, bool] = {}  # every sentence once, and whether its alignment is needed
-    for inline, plan in zip(inlines, plans, strict=True):
-        has_tags = any(isinstance(part, Element) for part in inline)
-        for sentence in plan.sentences():
-            tagged[sentence] = tagged.get(sentence, False) or has_tags
+    protect = options.get("protect")
+    by_hand = protect if isinstance(protect, Protection) and not protect.force else None
+    plan = Plan(inlines, knows=getattr(translator, "knows", None), protection=by_hand)
     found: dict[str, Translation] = {}
-    for wanted in (True, False):
-        sentences = [sentence for sentence, tags in tagged.items() if tags == wanted]
-        for at in range(0, len(sentences), _WINDOW):
-            window = sentences[at : at + _WINDOW]
-            found.update(zip(window, translator.translate(window, alignment=wanted, **options), strict=True))
-            if progress is not None:
-                progress(len(found))
-    return [_rendered(inline, plan, found) for inline, plan in zip(inlines, plans, strict=True)]
+    for sentences, alignment in plan.wanted():
+        found.update(
+            zip(sentences, translator.translate(sentences, alignment=alignment, **options), strict=True)
+        )
+        if progress is not None:
+            progress(len(found))
+    return plan.rendered(found)
+
+
+class Plan:
+    """Texts, cut into sentences, and how their translations are put together."""
+
+    def __init__(
+        self, inlines: Sequence[Inline], *, knows: Knows | None = None, protection: Protection | None = None
+    ) -> None:
+        """Cut the texts.
+
+        Args:
+            inlines: the texts with their tags.
+            knows: whether the model has a piece for a character.
+            protection: what is kept as it is, by tags, whatever the model writes.
+        """
+        self._protection = protection
+        # Lines of plain text are planned apart: what is put back then never leaves its line.
+        parts = [_plain_lines(inline) for inline in inlines]
+        self._counts = [len(part) for part in parts]
+        self._inlines = [line for part in parts for line in part]
+        self._keepers = [Keeper(inline, knows, protection) for inline in self._inlines]
+        self._layouts = [_layout(plain_text(keeper.inline), knows) for keeper in self._keepers]
+
+    def wanted(self) -> Iterator[tuple[list[str], bool]]:
+        """Every sentence once, some at a time, and whether their alignments are needed."""
+        tagged: dict[str, bool] = {}
+        for keeper, layout in zip(self._keepers, self._layouts, strict=True):
+            has_tags = any(isinstance(part, Element) for part in keeper.inline)
+            for sentence in layout.sentences():
+                tagged[sentence] = tagged.get(sentence, False) or has_tags
+        for wanted in (True, False):
+            sentences = [sentence for sentence, tags in tagged.items() if tags == wanted]
+            for at in range(0, len(sentences), _WINDOW):
+                yield sentences[at : at + _WINDOW], wanted
+
+    def rendered(self, found: Mapping[str, Translation]) -> list[Rendered]:
+        """The texts' translations, in order.
+
+        Args:
+            found: what `wanted` named, and its translations.
+        """
+        lines = (
+            self._checked(inline, keeper, _rendered(keeper.inline, layout, found))
+            for inline, keeper, layout in zip(self._inlines, self._keepers, self._layouts, strict=True)
+        )
+        return [_together(list(islice(lines, count))) for count in self._counts]
+
+    def _checked(self, source: Inline, keeper: Keeper, rendered: Rendered) -> Rendered:
+        """Take the keeper's tags out, and look at the placeholders of the whole."""
+        inline, flags = keeper.restored(rendered.inline), set(rendered.flags)
+        if self._protection is not None:
+            flags.discard("placeholders")  # the sentences' own, before any was put back
+            spans = find_spans(plain_text(source), self._protection)
+            difference = compare(spans, plain_text(inline), self._protection)
+            if difference.lost or difference.added:
+                flags.add("placeholders")
+        if keeper.keeps and "tags" in flags and not any(isinstance(part, Element) for part in source):
+            flags = flags - {"tags"} | {"placeholders"}
+        return Rendered(inline, frozenset(flags))
+
+
+def _plain_lines(inline: Inline) -> list[Inline]:
+    """The lines of a text without tags; else the whole."""
+    if len(inline) == 1 and isinstance(inline[0], str) and inline[0]:
+        return [(line,) for line in LINE.findall(inline[0]) if line]
+    return [inline]
+
+
+def _together(lines: Sequence[Rendered]) -> Rendered:
+    """One text again."""
+    if len(lines) == 1:
+        return lines[0]
+    text = "".join(plain_text(line.inline) for line in lines)
+    return Rendered((text,), frozenset().union(*(line.flags for line in lines)))
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Layout:
     """A text, as lines of sentences."""
 
     lines: tuple[_Line, ...]
@@ -84,33 +165,25 @@ class _Line(NamedTuple):
     lead: str
     parts: tuple[Segment, ...]
     trail: str
-    """White space, and the line end."""
+    """White space, the line end, and as in `lead` what the model cannot write."""
 
 
-def _plan(text: str) -> _Plan:
+def _layout(text: str, knows: Knows | None) -> _Layout:
     """Cut a text; put together again, the parts are the text."""
     lines = []
-    for line in _kept_lines(text):
-        core = line.strip()
-        lead = line[: len(line) - len(line.lstrip())] if core else line
-        trail = line[len(lead) + len(core) :]
-        lines.append(_Line(lead, tuple(split_sentences(core)) if core else (), trail))
-    return _Plan(tuple(lines))
+    for line in filter(None, LINE.findall(text)):
+        start, end = line_core(line, unknown_runs(line, knows))
+        core = line[start:end]
+        lines.append(_Line(line[:start], tuple(split_sentences(core)) if core else (), line[end:]))
+    return _Layout(tuple(lines))
 
 
-def _kept_lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends one."""
-    lines = [line + "\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]
-    return [line for line in lines if line]
-
-
-def _rendered(inline: Inline, plan: _Plan, found: dict[str, Translation]) -> Rendered:
+def _rendered(inline: Inline, layout: _Layout, found: Mapping[str, Translation]) -> Rendered:
     """Put a segment's sentences together, and its tags where they belong."""
     flags: set[str] = set()
     links: list[Link] = []
     text, source_at = "", 0
-    for line in plan.lines:
+    for line in layout.lines:
         source_at += len(line.lead)
         text += line.lead
         translations = []

@@ -11,18 +11,20 @@ write. A text that holds it in another one holds it all the same, and whoever ch
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from transduce.search.phrases import Phrase, Spelling
 from transduce.text.tokenizer import Tokenizer
 from transduce.translate.words import has_edge
 
-__all__ = ["Edges", "Speller"]
+__all__ = ["Edges", "Speller", "has_piece"]
 
 Edges: TypeAlias = Literal["words", "apart", "any"]
 """`words`: no letter touches a letter of the phrase; `apart`: none touches the phrase; `any`: all may."""
 
 _SPACE = "\u2581"
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 # First bytes of characters that end a word: no-break space and « »; quotation marks, dashes and other
 # punctuation; Chinese and Japanese; emoji. The few letters among them are seen when the text is checked.
 _BYTES_THAT_END_A_WORD = frozenset([0xC2, *range(0xE2, 0xEA), 0xF0])
@@ -83,3 +85,9 @@ def _shown(piece: str) -> str:
             return "\u2014a" if value in _BYTES_THAT_END_A_WORD else "a"
         return chr(value)
     return piece.replace(_SPACE, " ")
+
+
+def has_piece(tokenizer: Tokenizer, character: str) -> bool:
+    """Whether a tokenizer spells a character otherwise than in bytes or as unknown."""
+    pieces = tokenizer.pieces(tokenizer.encode(character))
+    return not any(piece == "<unk>" or _BYTE.fullmatch(piece) for piece in pieces)

@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Segment", "join", "split_sentences", "split_text"]
+__all__ = ["Segment", "join", "split_lines", "split_sentences", "split_text", "spread"]
 
 
 class Segment(NamedTuple):
@@ -57,6 +57,21 @@ def split_text(text: str, max_len: int, length: Callable[[str], int]) -> list[Se
     spans = [(0, 0)] if first else []
     if last > first:
         spans.extend(_divide(text, first, last, 0, fits))
+    return _segments(text, spans)
+
+
+def split_lines(text: str) -> list[Segment]:
+    """Split `text` at line ends (a lone CR and Unicode's own among them), however they are written.
+
+    Blank lines and the spaces around line ends are separators; a text that begins with some has a first,
+    empty segment. A text of one line is one segment, its outer spaces included.
+    """
+    spans, start = [], 0
+    for match in _LINE_ENDS.finditer(text):
+        spans.append((start, match.start()))
+        start = match.end()
+    if start < len(text) or not spans:
+        spans.append((start, len(text)))
     return _segments(text, spans)
 
 
@@ -178,6 +193,8 @@ _CLAUSE_END = re.compile(
     r"|(?<!\s)(?P<blank>\s*\n\s*)"
 )
 _WHITE_SPACE = re.compile(r"\s+")
+# The look-behind and the possessive end keep a long run of spaces from being read again from each place.
+_LINE_ENDS = re.compile(r"(?<!\s)[^\S\n\r\v\f\x85\u2028\u2029]*+[\n\r\v\f\x85\u2028\u2029]\s*+")
 _LAST_WORD = re.compile(r"[^\s\"'“„«(\[{/]*\Z")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]|[IVX]{2,4}|\d{1,2}")  # J, z.B, U.S, XIV, 3
 _BEFORE_NAMES = frozenset(
@@ -313,3 +330,14 @@ def _seam(left: str, separator: str, right: str) -> str:
     if separator.strip(" "):
         return separator
     return "" if _CJK.match(left[-1]) and _CJK.match(right[0]) else separator
+
+
+def spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
+    """A text's prefix belongs to its first piece."""
+    if prefixes is None:
+        return None
+    return [
+        prefix if i == 0 else ""
+        for prefix, parts in zip(prefixes, segments, strict=True)
+        for i in range(len(parts))
+    ]

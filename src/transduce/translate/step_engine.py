@@ -43,6 +43,16 @@ class StepEngine(ABC):
         self._batch_tokens = batch_tokens
 
     @property
+    def ids(self) -> SpecialIds:
+        """Pad, start and end symbol."""
+        return self._ids
+
+    @property
+    def suppressed(self) -> Sequence[int]:
+        """Ids that are never generated."""
+        return self._suppress
+
+    @property
     @abstractmethod
     def _longest(self) -> int:
         """The most positions that a target may have."""

@@ -40,8 +40,9 @@ class Translation:
     flags: tuple[str, ...] = ()
     """`truncated`: cut at the length limit. `repeated`: a run of tokens stands several times in a
     row. `copied`: the source again. `length`: one side has over three times as many tokens as the
-    other, and ten more. `empty`: no text for a source that has some. `split`: too long for one pass,
-    translated in pieces. `glossary`: see `missing`. `placeholders`: see `lost` and `added`."""
+    other, and ten more. `empty`: no text for a source that has some. `split`: too long for one pass, or
+    of several lines, and translated in pieces. `glossary`: see `missing`. `placeholders`: see `lost` and
+    `added`."""
     missing: tuple[str, ...] = ()
     """The glossary's target phrases that should be in the text and are not."""
     lost: tuple[str, ...] = ()
@@ -110,7 +111,10 @@ def checked(translation: Translation, needs: Needs, requirements: Requirements) 
 def joined(
     source: str, parts: Sequence[Translation], segments: Sequence[Segment], requirements: Requirements
 ) -> Translation:
-    """One translation out of the pieces of a long text."""
+    """One translation out of the pieces of a text; of a single one with its white space around it."""
+    busy = [i for i, segment in enumerate(segments) if segment.text.strip()]
+    if len(busy) == 1:
+        return _framed(parts[busy[0]], segments, busy[0])
     source_tokens: list[str] = []
     tokens: list[str] = []
     alignment: list[tuple[int, int]] = []
@@ -136,6 +140,15 @@ def joined(
         flags=tuple(sorted(flags)),
     )
     return checked(translation, requirements.of(source), requirements)
+
+
+def _framed(translation: Translation, segments: Sequence[Segment], index: int) -> Translation:
+    """The only piece that has text, with all that stands around it."""
+    lead = "".join(segment.text + segment.separator for segment in segments[:index])
+    trail = segments[index].separator
+    trail += "".join(segment.text + segment.separator for segment in segments[index + 1 :])
+    others = tuple(replace(other, text=f"{lead}{other.text}{trail}") for other in translation.alternatives)
+    return replace(translation, text=f"{lead}{translation.text}{trail}", alternatives=others)
 
 
 def _mean_log_prob(parts: Sequence[Translation]) -> float:

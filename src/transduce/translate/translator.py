@@ -22,9 +22,9 @@ from transduce.translate.glossary import Glossary
 from transduce.translate.n_best import search_distinct
 from transduce.translate.protect import Protection
 from transduce.translate.quality import is_copied, is_repeated, is_unlikely_length
-from transduce.translate.requirements import Needs, Requirements
-from transduce.translate.spelling import Speller
-from transduce.translate.split import Segment, split_text
+from transduce.translate.requirements import Needs, Requirements, requirements_of
+from transduce.translate.spelling import Speller, has_piece
+from transduce.translate.split import Segment, split_lines, split_text, spread
 from transduce.translate.translation import Translation, checked, empty, joined
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Translator:
         self.config = config
         self.max_len = max_len
         self.languages = languages
+        self._known: dict[str, bool] = {}
 
     @classmethod
     def load(
@@ -150,7 +151,7 @@ class Translator:
         from transduce.translate.ctranslate2_engine import CTranslate2Engine
 
         facts = exported.facts
-        _refuse_rounded(exported, runtime)
+        exported.refuse_rounded(runtime)
         return cls(
             CTranslate2Engine(exported, runtime),
             *exported.tokenizers(),
@@ -197,6 +198,11 @@ class Translator:
             languages=(recipe.data.source_language, recipe.data.target_language),
         )
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Source's and target's; one object twice when they are joint."""
+        return self._source, self._target
+
     def translate(
         self,
         texts: str | Sequence[str],
@@ -227,23 +233,95 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self._configured(search), _requirements(glossary, protect), alignment, details)
+        call = _Call(self.configured(**search), requirements_of(glossary, protect), alignment, details)
         self._check(call)
-        segments = [self._segments(text) for text in texts]
+        segments = [self.segments(text) for text in texts]
         pieces = [
             _Piece(part.text, self._source.encode(part.text), call.requirements.of(part.text))
             for parts in segments
             for part in parts
         ]
-        results = iter(self._translate_pieces(pieces, call, _spread(prefixes, segments)))
+        results = iter(self._translate_pieces(pieces, call, spread(prefixes, segments)))
         translated = []
         for text, parts in zip(texts, segments, strict=True):
             own = [next(results) for _ in parts]
-            translated.append(own[0] if len(own) == 1 else joined(text, own, parts, call.requirements))
+            whole = len(own) == 1 and not parts[0].separator
+            translated.append(own[0] if whole else joined(text, own, parts, call.requirements))
         return translated
 
-    def _configured(self, search: dict[str, Any]) -> SearchConfig:
-        """The translator's search settings with this call's over them."""
+    def knows(self, character: str) -> bool:
+        """Whether the model has a piece for a character: else it reads (and writes) it in bytes.
+
+        Letters need only be read, because the other language may have a script of its own.
+        """
+        known = self._known.get(character)
+        if known is None:
+            sides = (self._source,) if character.isalpha() else (self._source, self._target)
+            known = self._known[character] = all(has_piece(tokenizer, character) for tokenizer in sides)
+        return known
+
+    def check(
+        self,
+        *,
+        glossary: Glossary | Mapping[str, str] | None = None,
+        protect: Protection | bool = False,
+        **search: Any,
+    ) -> SearchConfig:
+        """Say whether `translate` could do what these ask for; return the settings that it would search by.
+
+        Raises:
+            SearchError, DataError: as `translate`.
+        """
+        call = _Call(self.configured(**search), requirements_of(glossary, protect), False, False)
+        self._check(call)
+        return call.config
+
+    def segments(self, text: str) -> list[Segment]:
+        """The text whole, or in pieces that the model can take; `join` puts their translations together.
+
+        Lines are pieces of their own, so that their ends stay; models write none. `translate` does both;
+        one who translates the pieces of many texts together needs them apart.
+        """
+        return [piece for line in split_lines(text) for piece in self._pieces(line)]
+
+    def _pieces(self, line: Segment) -> list[Segment]:
+        if len(line.text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
+            return [line]
+        *first, last = split_text(line.text, self.max_len, self.num_tokens)
+        return [*first, Segment(last.text, last.separator + line.separator)]
+
+    def num_tokens(self, text: str) -> int:
+        """How many source tokens a text has."""
+        return len(self._source.encode(text))
+
+    def join(
+        self,
+        text: str,
+        parts: Sequence[Translation],
+        segments: Sequence[Segment],
+        *,
+        glossary: Glossary | Mapping[str, str] | None = None,
+        protect: Protection | bool = False,
+    ) -> Translation:
+        """What `translate` gives for `text`, from the translations of its segments.
+
+        Args:
+            text: the whole.
+            parts: what `translate` gave for each segment's text, asked the same.
+            segments: as `segments` cut it.
+            glossary: as given to `translate`.
+            protect: as given to `translate`.
+        """
+        if len(parts) == 1 and not segments[0].separator:
+            return parts[0]
+        return joined(text, parts, segments, requirements_of(glossary, protect))
+
+    def configured(self, **search: Any) -> SearchConfig:
+        """The translator's search settings with these over them.
+
+        Raises:
+            SearchError: an unknown setting, or settings that contradict each other.
+        """
         known = SearchConfig.__dataclass_fields__
         unknown = search.keys() - known.keys()
         if unknown:
@@ -266,12 +344,6 @@ class Translator:
                 f"{type(self.engine).__name__} cannot be made to write a glossary's terms or protected text: "
                 "use the torch engine, or leave them out (Protection(force=False) still says what was lost)"
             )
-
-    def _segments(self, text: str) -> list[Segment]:
-        """The text whole, or in pieces that the model can take."""
-        if len(text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
-            return [Segment(text, "")]
-        return split_text(text, self.max_len, lambda part: len(self._source.encode(part)))
 
     def _translate_pieces(
         self, pieces: Sequence[_Piece], call: _Call, prefixes: Sequence[str] | None
@@ -346,36 +418,3 @@ class Translator:
             flags=tuple(name for name, raised in signs.items() if raised),
         )
         return checked(translation, piece.needs, requirements)
-
-
-def _refuse_rounded(exported: ExportedModel, runtime: Runtime | None) -> None:
-    """Raise ModelError where float32's answers are asked for and the export computes otherwise."""
-    if runtime is None or not runtime.exact:
-        return
-    form = runtime.compute_type if runtime.compute_type != "default" else exported.facts.quantization
-    if form != "float32" or exported.facts.quantization != "float32":
-        raise ModelError(
-            f"--exact asks for float32's answers, but the export {exported.path} holds "
-            f"{exported.facts.quantization} and would compute in {form}: take --engine torch, or "
-            "export again with --quantization float32"
-        )
-
-
-def _requirements(glossary: Glossary | Mapping[str, str] | None, protect: Protection | bool) -> Requirements:
-    """What a call asks for, in the form that the rest of this room knows."""
-    if glossary is not None and not isinstance(glossary, Glossary):
-        glossary = Glossary(glossary)
-    if isinstance(protect, bool):
-        return Requirements(glossary, Protection() if protect else None)
-    return Requirements(glossary, protect)
-
-
-def _spread(prefixes: Sequence[str] | None, segments: Sequence[Sequence[Segment]]) -> list[str] | None:
-    """A text's prefix belongs to its first piece."""
-    if prefixes is None:
-        return None
-    return [
-        prefix if i == 0 else ""
-        for prefix, parts in zip(prefixes, segments, strict=True)
-        for i in range(len(parts))
-    ]

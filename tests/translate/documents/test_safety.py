@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import stat
 import struct
 import zipfile
@@ -116,11 +117,10 @@ def test_a_part_that_unpacks_to_far_more_is_refused():
         check_archive(archive([("word/document.xml", bytes(20_000_000))]), "a.docx")
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr(safety, "_MAX_UNPACKED", 3_000_000)
+def test_an_archive_that_unpacks_to_too_much_is_refused():
     parts = [(f"{i}.bin", bytes(1_000_000)) for i in range(4)]
     with pytest.raises(DataError, match="unpacks to 4 MiB, more than the 2 MiB allowed"):
-        check_archive(archive(parts), "a.docx")
+        check_archive(archive(parts), "a.docx", max_unpacked=3_000_000)
 
 
 def test_a_size_that_is_told_falsely_does_not_help(tmp_path):
@@ -176,6 +176,32 @@ def test_entities_in_a_part_are_refused(tmp_path):
     (tmp_path / "a.docx").write_bytes(archive(parts))
     with pytest.raises(DataError, match=r"part word/document\.xml: its document type declares entities"):
         open_document(tmp_path / "a.docx")
+
+
+def test_parts_that_lie_over_one_another_are_refused():
+    """Every part's entry points at the same packed bytes: an archive grows with its list alone."""
+    data = archive([("a.xml", b"<a>" + random.Random(0).randbytes(50_000).hex().encode() + b"</a>")])
+    entry = data[data.index(b"PK\x01\x02") : data.index(b"PK\x05\x06")]
+    more = b"".join(entry.replace(b"a.xml", f"{i}.xml".encode()) for i in range(1, 10))
+    end = bytearray(data[data.index(b"PK\x05\x06") :])
+    end[8:16] = struct.pack("<HHI", 10, 10, len(entry) + len(more))
+    with pytest.raises(DataError, match="lie over one another"):
+        check_archive(data[: data.index(b"PK\x05\x06")] + more + bytes(end), "a.docx")
+
+
+def test_entities_in_a_part_of_another_name_are_refused():
+    """What is XML in a DOCX file its list of content types says, not the ending of a name."""
+    for name in ("word/document.bin", "word/document", "word/document.XML"):
+        with pytest.raises(DataError, match="declares entities"):
+            check_archive(archive([("a.xml", b"<a/>"), (name, LAUGHS.encode() + b"<x>&m;</x>")]), "a.docx")
+
+
+@pytest.mark.parametrize("encoding", ["utf-32", "cp037", "gb18030", "shift_jis"])
+def test_entities_in_an_encoding_that_expat_does_not_know_are_refused(encoding):
+    declared = "ISO-10646-UCS-4" if encoding == "utf-32" else encoding
+    text = f'<?xml version="1.0" encoding="{declared}"?><!DOCTYPE x [<!ENTITY a "b">]><x y="&a;">&a;</x>'
+    with pytest.raises(DataError, match=r"declares entities|not well-formed"):
+        parse_xml(text.encode(encoding), "a.xlf")
 
 
 @pytest.mark.parametrize("cut", [10, 500, 5000])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from transduce.translate.documents.document import Document, DocumentOptions
 from transduce.translate.documents.inline import Element, Inline, plain_text
 from transduce.translate.documents.placing import Link, Placed, place
-from transduce.translate.documents.registry import FORMATS, format_of, open_document
+from transduce.translate.documents.registry import FORMATS, document_of, format_of, open_document
 
 __all__ = [
     "FORMATS",
@@ -24,6 +24,7 @@ __all__ = [
     "Inline",
     "Link",
     "Placed",
+    "document_of",
     "format_of",
     "open_document",
     "place",

@@ -35,6 +35,8 @@ class DocumentOptions:
     """Mark translations in PO files as fuzzy, and in XLIFF as needing review."""
     repair: bool = False
     """Replace bytes that are not in the file's encoding instead of stopping."""
+    max_unpacked: int = 512 * 2**20
+    """Most bytes that an archive (DOCX) may unpack to."""
 
 
 class Document(ABC):

@@ -42,7 +42,7 @@ class DocxDocument(Document):
 
     def read(self) -> None:
         """Find the sentences of all parts that hold text."""
-        check_archive(self.data, self.name)
+        check_archive(self.data, self.name, max_unpacked=self.options.max_unpacked)
         self._sentences: list[tuple[int, int, _Sentence]] = []  # paragraph, place in it, what it is made of
         for number, paragraph in enumerate(_paragraphs(self._open()[1])):
             for place_in_it, part in enumerate(_parts(paragraph)):

@@ -24,7 +24,7 @@ from transduce.translate.documents.document import RangeDocument
 from transduce.translate.documents.inline import Inline, has_words, plain_text
 from transduce.translate.documents.markup import Node, Token, nest, peel, spell, to_inline
 
-__all__ = ["HtmlDocument"]
+__all__ = ["HtmlDocument", "HtmlFragment"]
 
 _INLINE: Final = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby s "
@@ -113,6 +113,14 @@ class HtmlDocument(RangeDocument):
             at = b
         parts.append(self.text[at:end])
         return "".join(parts)
+
+
+class HtmlFragment(HtmlDocument):
+    """A part of a page that came as characters, in UTF-8 here whatever it says about itself."""
+
+    def declared_encoding(self) -> str | None:
+        """Nothing."""
+        return None
 
 
 class _Scanner(HTMLParser):

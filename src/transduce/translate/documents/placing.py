@@ -226,7 +226,7 @@ class _Page:
         elif not after.strip():
             at = target[1]
         else:
-            glued = not before[-1].isspace() and after[0].isspace()  # it belongs to the word before it
+            glued = not before[-1].isspace() and not after[0].isalnum()  # it belongs to the word before it
             tries = (self._behind, self._ahead) if glued else (self._ahead, self._behind)
             found = next((p for find in tries if (p := find(span, target)) is not None), None)
             self.unplaced += found is None

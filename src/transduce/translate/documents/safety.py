@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import io
 import stat
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 from xml.parsers import expat
 
 from transduce.errors import DataError
@@ -26,6 +27,7 @@ _MAX_UNPACKED: Final = 512 * 2**20
 _MAX_RATIO: Final = 200  # text packs 5 to 20 times, repetitive XML up to 100 times
 _SMALL_PART: Final = 2**20  # below this, how well a part was packed does not matter
 _MAX_PARTS: Final = 10_000
+_BLOCK: Final = 64 * 2**10  # bytes read at once
 
 
 def read_document(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
@@ -62,23 +64,31 @@ def parse_xml(data: bytes, name: str) -> Any:
     """
     from lxml import etree
 
-    _refuse_declarations(data, name)
+    _refuse_declarations(io.BytesIO(data), name)
     parser = etree.XMLParser(
         resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, strip_cdata=False
     )
     try:
-        return etree.parse(io.BytesIO(data), parser)
+        tree = etree.parse(io.BytesIO(data), parser)
     except etree.XMLSyntaxError as error:
         raise DataError(
             f"{name}: not well-formed XML ({error.msg or 'no content'}); mend or export it again"
         ) from None
+    # In an encoding that expat does not know and libxml2 does, nothing was seen so far.
+    declared = tree.docinfo.internalDTD
+    if (
+        declared is not None
+        and next(chain(declared.iterentities(), declared.iterelements()), None) is not None
+    ):
+        _refuse(name)
+    return tree
 
 
 class _Seen(Exception):  # noqa: N818 -- no error: it ends the reading
     """The root element has begun: nothing is declared after it."""
 
 
-def _refuse_declarations(data: bytes, name: str) -> None:
+def _refuse_declarations(stream: IO[bytes], name: str) -> None:
     """Read up to the root element.
 
     Raises:
@@ -97,7 +107,8 @@ def _refuse_declarations(data: bytes, name: str) -> None:
     parser.StartElementHandler = root
     # What is malformed or oddly encoded, lxml tells better.
     with contextlib.suppress(_Seen, expat.ExpatError, ValueError, LookupError):
-        parser.Parse(data, True)
+        while block := stream.read(_BLOCK):
+            parser.Parse(block, False)
 
 
 def _refuse(name: str) -> NoReturn:
@@ -107,8 +118,13 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-def check_archive(data: bytes, name: str) -> None:
+def check_archive(data: bytes, name: str, *, max_unpacked: int = _MAX_UNPACKED) -> None:
     """Look at a zip archive (DOCX) before anything is unpacked.
+
+    Args:
+        data: the archive.
+        name: for messages.
+        max_unpacked: most bytes of all its parts.
 
     Raises:
         DataError: it is no zip archive, is encrypted, unpacks to too much, has names that lead out of
@@ -119,22 +135,26 @@ def check_archive(data: bytes, name: str) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             parts = archive.infolist()
-            _check_sizes(parts, name)
-            for part in parts:
-                if part.filename.lower().endswith((".xml", ".rels")):
-                    _refuse_declarations(archive.read(part), f"{name}, part {part.filename}")
+            _check_sizes(parts, name, len(data), max_unpacked)
+            for part in parts:  # whatever its name is: the archive's own list says which parts are XML
+                with archive.open(part) as stream:
+                    _refuse_declarations(stream, f"{name}, part {part.filename}")
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise DataError(f"{name} is no readable zip archive ({error}); expected a DOCX file") from error
 
 
-def _check_sizes(parts: list[ZipInfo], name: str) -> None:
+def _check_sizes(parts: list[ZipInfo], name: str, size: int, max_unpacked: int) -> None:
     if len(parts) > _MAX_PARTS:
         raise DataError(f"{name} holds {len(parts):,} parts, more than {_MAX_PARTS:,}; it is refused")
     total = sum(part.file_size for part in parts)
-    if total > _MAX_UNPACKED:
+    if total > max_unpacked:
         raise DataError(
-            f"{name} unpacks to {total / 2**20:,.0f} MiB, more than the {_MAX_UNPACKED // 2**20} MiB "
+            f"{name} unpacks to {total / 2**20:,.0f} MiB, more than the {max_unpacked // 2**20} MiB "
             "allowed; it is refused"
+        )
+    if sum(part.compress_size for part in parts) > size:
+        raise DataError(
+            f"{name}: its parts lie over one another, as in an archive made to grow; it is refused"
         )
     seen: set[str] = set()
     for part in parts:

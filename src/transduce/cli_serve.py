@@ -1,0 +1,83 @@
+"""`transduce serve`: the verb's options; `cli.py` has all others.
+
+A limit that is not given is `ServeSettings`' own. Nothing heavy is imported before the verb runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transduce import cli_options as options
+
+__all__ = ["serve"]
+
+_LIMITS = "Limits, each told in the error that it causes"
+_TIMES = "Time limits, in seconds"
+
+Count = int | None
+Seconds = float | None
+
+
+def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
+    return typer.Option(name, help=what, rich_help_panel=panel)
+
+
+def serve(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model directories, or runs.")],
+    host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Load a model when it is first asked for, not at the start.")
+    ] = False,
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE", help="Unload models that rest above this, such as 2GB.")
+    ] = "",
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", help="How often to look for changed models; 0: never."),
+    ] = None,
+    log_text: Annotated[bool, typer.Option("--log-text", help="Write texts into the log.")] = False,
+    engine: options.Engine = "auto",
+    threads: options.Threads = None,
+    compute_type: options.ComputeType = None,
+    max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
+    max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
+    max_texts: Annotated[Count, _limit("--max-texts", "Texts of a request.")] = None,
+    max_text_characters: Annotated[Count, _limit("--max-text-characters", "Of one text.")] = None,
+    max_beam_size: Annotated[Count, _limit("--max-beam-size", "Also of n_best.")] = None,
+    max_queue_texts: Annotated[Count, _limit("--max-queue-texts", "Texts that may wait.")] = None,
+    max_queue_tokens: Annotated[Count, _limit("--max-queue-tokens", "Source tokens that may wait.")] = None,
+    max_connections: Annotated[Count, _limit("--max-connections", "Open at once.")] = None,
+    batch_tokens: Annotated[Count, _limit("--batch-tokens", "Source tokens of a batch.")] = None,
+    request_seconds: Annotated[Seconds, _limit("--request-seconds", "For an answer.", _TIMES)] = None,
+    header_seconds: Annotated[Seconds, _limit("--header-seconds", "For headers to arrive.", _TIMES)] = None,
+    body_seconds: Annotated[Seconds, _limit("--body-seconds", "For a body to arrive.", _TIMES)] = None,
+    send_seconds: Annotated[Seconds, _limit("--send-seconds", "For an answer to be read.", _TIMES)] = None,
+    shutdown_seconds: Annotated[Seconds, _limit("--shutdown-seconds", "To finish what runs.", _TIMES)] = None,
+) -> None:
+    """Serve models over HTTP, to this machine unless told otherwise.
+
+    Each model translates from its source to its target language; requests choose by these. A directory
+    that changes is loaded again, and takes its place without a pause.
+
+    For example:
+
+    - `transduce serve runs/en-de`
+    - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
+    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    """
+    given = dict(locals())
+    from transduce.serve.settings import ServeSettings
+    from transduce.train.memory import parse_size
+
+    own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
+    if watch is not None:
+        own["watch_seconds"] = own.pop("watch")
+    settings = ServeSettings(**own)
+    from transduce.serve.server import serve as run
+
+    run(settings)
