@@ -22,10 +22,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(
-    command: Sequence[str | Path], *, log: Path, port: int | None = None, **options
-) -> Iterator[str]:
-    """Run `COMMAND --port N` (any free one) until the block ends; yields its address once `/ready` says so."""
+def serving(command: Sequence[str | Path], *, log: Path, port: int | None = None, **options) -> Iterator[str]:
+    """Run `COMMAND --port N` until the block ends; yields its address once `/ready` says so."""
     port = port or free_port()
     address = f"http://127.0.0.1:{port}"
     with log.open("w") as stream:

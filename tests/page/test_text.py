@@ -44,7 +44,9 @@ def test_every_view_shows_any_text_whole(sit, name):
     for view in WITH_SENTENCE:
         reader.move(view)
         page = reader.page
-        assert page.get_by_role("alert").count() == 0, f"{view}: {page.get_by_role('alert').all_inner_texts()}"
+        assert page.get_by_role("alert").count() == 0, (
+            f"{view}: {page.get_by_role('alert').all_inner_texts()}"
+        )
         assert page.evaluate(BROKEN) == [], view
         sideways = page.evaluate(SIDEWAYS)
         assert (sideways["page"], sideways["out"]) == (0, []), view

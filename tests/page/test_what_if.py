@@ -45,7 +45,7 @@ class Ablated(Recomputed):
 
 def test_a_layer_switched_off_says_what_python_says(looked):
     """All heads of cross-attention in layer 2: the old translation's probability, token by token."""
-    reader, page, known = looked
+    _, page, known = looked
     page.get_by_role("checkbox", name="Keep the translation").check()
     page.get_by_role("button", name="Switch off all heads of layer 2").click()
     page.get_by_role("heading", name="Weights after minus before").wait_for()
@@ -63,7 +63,7 @@ def test_a_layer_switched_off_says_what_python_says(looked):
 
 
 def test_changing_nothing_is_bit_equal(looked):
-    reader, page, known = looked
+    _, _, known = looked
     same = ask(known, {"ablate": [], "tau": [], "mask": []})
     assert same["translation"] == known.trace["translation"]
     assert same["score"] == known.trace["score"]
@@ -98,7 +98,10 @@ def picture(page) -> str:
 @pytest.mark.parametrize(
     ("view", "params"),
     [
-        ("attention", {"kind": "dec_self", "layer": 1, "head": 3, "tau": 0.35, "causal": "off", "pin": "2.1"}),
+        (
+            "attention",
+            {"kind": "dec_self", "layer": 1, "head": 3, "tau": 0.35, "causal": "off", "pin": "2.1"},
+        ),
         ("attention", {"kind": "cross", "layer": 0, "head": 1, "other": 2, "show": "scores"}),
         ("positions", {}),
         ("story", {}),
