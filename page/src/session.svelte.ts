@@ -76,7 +76,7 @@ class Session {
       this.modelProblem = asProblem(error)
       return
     }
-    const source = this.sourceLang?.split(/[-_]/)[0] ?? 'en'
+    const source = this.sourceLang?.split(/[-_]/)[0] || 'en'
     this.text = place.text('text') || kept() || (FIRST_SENTENCES[source] ?? '')
     const id = this.model.available ? place.text('trace') : ''
     if (id && (await this.#reopen(id))) return

@@ -16,9 +16,55 @@ __all__ = ["serve"]
 
 _LIMITS = "Limits, each told in the error that it causes"
 _TIMES = "Time limits, in seconds"
+_WHO = "Who may ask"
 
 Count = int | None
 Seconds = float | None
+
+_KeysFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="API keys, from `transduce keys create`; without it everybody may translate.",
+        rich_help_panel=_WHO,
+    ),
+]
+_RequestsPerMinute = Annotated[
+    Count,
+    typer.Option(
+        "--requests-per-minute",
+        help="Most of one key (or without keys, of one address); 0: any number.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors",
+        metavar="ORIGIN",
+        help="Let pages of this origin ask from a browser; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="Another name that clients call this server by; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Proxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy",
+        metavar="ADDRESS",
+        help="Believe what a proxy at this address says of clients' addresses; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
 
 
 def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
@@ -26,7 +72,9 @@ def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model directories, or runs.")],
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL]...", help="Model directories, or runs.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
     lazy: Annotated[
@@ -40,11 +88,20 @@ def serve(
         typer.Option("--watch", metavar="SECONDS", help="How often to look for changed models; 0: never."),
     ] = None,
     log_text: Annotated[bool, typer.Option("--log-text", help="Write texts into the log.")] = False,
+    keys_file: _KeysFile = None,
+    requests_per_minute: _RequestsPerMinute = None,
+    cors_origins: _Origins = None,
+    host_names: _Names = None,
+    proxies: _Proxies = None,
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
     max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
     max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
+    max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
+    max_document_characters: Annotated[
+        Count, _limit("--max-document-characters", "To translate of a file.")
+    ] = None,
     max_texts: Annotated[Count, _limit("--max-texts", "Texts of a request.")] = None,
     max_text_characters: Annotated[Count, _limit("--max-text-characters", "Of one text.")] = None,
     max_beam_size: Annotated[Count, _limit("--max-beam-size", "Also of n_best.")] = None,
@@ -61,20 +118,23 @@ def serve(
     """Serve models over HTTP, to this machine unless told otherwise.
 
     Each model translates from its source to its target language; requests choose by these. A directory
-    that changes is loaded again, and takes its place without a pause.
+    that changes is loaded again, and takes its place without a pause. Without a model the page shows an
+    untrained one, and how to train your own.
 
     For example:
 
     - `transduce serve runs/en-de`
     - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
     - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
     given = dict(locals())
     from transduce.serve.settings import ServeSettings
     from transduce.train.memory import parse_size
 
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
+    own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
+    own |= {"models": tuple(models or ()), "memory": parse_size(memory) if memory else 0}
     if watch is not None:
         own["watch_seconds"] = own.pop("watch")
     settings = ServeSettings(**own)

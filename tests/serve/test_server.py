@@ -55,10 +55,8 @@ def answered(connection, seconds=10.0):
 
 
 def post(body, headers=""):
-    return (
-        f"POST {URL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\r\n".encode()
-        + body
-    )
+    head = f"POST {URL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}\r\n"
+    return head.encode() + body
 
 
 def test_it_answers_and_logs_no_text(server):

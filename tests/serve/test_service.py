@@ -12,12 +12,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 import transduce
-from served_models import WORDS, write_model
+from served_models import WORDS, write_model, write_torch_model
 from transduce.errors import DataError, ModelError, SearchError, ServeError
 from transduce.serve.models import ServedModel
 from transduce.serve.problems import Problem
 from transduce.serve.service import TranslateOptions, TranslationService
 from transduce.serve.settings import ServeSettings
+from transduce.translate.protect import Protection
 
 CPUS = {"threads": 2}
 
@@ -303,6 +304,36 @@ def test_stopping_finishes_what_is_under_way(served, slow):
     run(scenario())
 
 
+def test_a_torch_model_writes_what_it_must_and_runs_alone(tmp_path):
+    path = write_torch_model(tmp_path / "torch")
+    offline = transduce.load(path)
+    texts = [*sentences(9, seed=8), "hello {name}, you have %d new messages", "turn on the light, please"]
+    needs = {"glossary": {"light": "Licht"}, "protect": ("braces", "printf")}
+
+    async def scenario():
+        async with running(path) as service:
+            assert service.models()[0]["engine"] == "torch"
+            options = TranslateOptions.of(**needs, prefixes=("das",) * len(texts))
+            plain, held, prefixed, aligned = await asyncio.gather(
+                service.translate(texts),
+                service.translate(texts, options=TranslateOptions.of(**needs)),
+                service.translate(texts, options=options),
+                service.translate(texts, options=TranslateOptions.of(alignment=True)),
+            )
+            how = {"glossary": needs["glossary"], "protect": Protection(needs["protect"])}
+            assert_same(plain, offline.translate(texts))
+            assert_same(held, offline.translate(texts, **how))
+            assert_same(prefixed, offline.translate(texts, prefixes=("das",) * len(texts), **how))
+            assert_same(aligned, offline.translate(texts, alignment=True))
+            assert "{name}" in held[9].text
+            assert "Licht" in held[10].text
+            assert not held[10].missing
+            with pytest.raises(DataError, match="is blank on one side"):
+                await service.translate(["a"], options=TranslateOptions.of(glossary={"a": " "}))
+
+    run(scenario())
+
+
 # --- Models -------------------------------------------------------------------------------------------
 
 
@@ -347,8 +378,6 @@ def test_models_that_cannot_be_served_together_or_at_all(three, tmp_path):
     shutil.copytree(three[0], twin)
     with pytest.raises(ServeError, match=r"en-de and .*twin both translate en → de"):
         TranslationService(ServeSettings(models=(three[0], twin)))
-    with pytest.raises(ServeError, match="there is no model to serve"):
-        TranslationService(ServeSettings())
     with pytest.raises(ModelError, match="there is no model directory"):
         TranslationService(ServeSettings(models=(tmp_path / "nowhere",)))
     (twin / "ct2" / "model.bin").write_bytes(b"\xff" * 100)

@@ -37,6 +37,7 @@ from transduce.translate.alignment import Word
 
 if TYPE_CHECKING:
     from transduce.lens.lens import Lens
+    from transduce.lens.saved_page import SavedPage
 
 __all__ = ["Head", "Timing", "Trace", "milliseconds"]
 
@@ -272,6 +273,22 @@ class Trace:
             output=self.hypothesis if fixed else None,
             parent=self,
         )
+
+    def to_html(self) -> str:
+        """The page with this trace inside it, as one HTML file that works from a disk."""
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self).html
+
+    def show(self, height: int = 760) -> SavedPage:
+        """The page with this trace inside it: shown by a notebook; elsewhere `.save("trace.html")` it.
+
+        Args:
+            height: of the frame in a notebook, in pixels.
+        """
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self, height=height)
 
     def scored(self, interventions: Interventions) -> list[float]:
         """Log-probabilities of this trace's output by a changed model: one a token, end symbol included."""

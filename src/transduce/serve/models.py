@@ -27,6 +27,7 @@ __all__ = ["Fingerprint", "Loaded", "ServedModel"]
 Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Name, bytes, time of change (ns) and inode of each file that makes up a model."""
 
+_EXPORTED = ("auto", "ctranslate2")
 _FILES = ("tokenizer.model", "source.model", "target.model", "recipe.toml", "model.safetensors")
 
 
@@ -123,14 +124,19 @@ class ServedModel:
             "source": self.source,
             "target": self.target,
             "state": "loaded" if loaded else ("failed" if self.problem else "unloaded"),
-            "engine": _engine_name(loaded.translator) if loaded else None,
+            "engine": self._engine_of(loaded) if loaded else None,
             "max_len": loaded.translator.max_len if loaded else None,
             "loaded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(loaded.at)) if loaded else None,
             "problem": self.problem.replace(str(self.path), self.name) or None,
         }
 
+    def _engine_of(self, loaded: Loaded) -> str:
+        if loaded.parallel:
+            return "ctranslate2"
+        return "onnx" if self._engine == "onnx" else "torch"
+
     def _languages(self) -> tuple[str, str]:
-        exported = usable_export(self.path, needed=False) if self._engine != "torch" else None
+        exported = usable_export(self.path, needed=False) if self._engine in _EXPORTED else None
         if exported is not None:
             return exported.facts.source_language, exported.facts.target_language
         from transduce.translate.model_directory import ModelDirectory
@@ -162,7 +168,3 @@ def _try(translator: Translator) -> None:
         translator.translate("1", details=False, max_extra_len=1)
         engine.crowd(False)
     translator.translate("1", details=False, max_extra_len=1)
-
-
-def _engine_name(translator: Translator) -> str:
-    return "ctranslate2" if isinstance(translator.engine, ParallelEngine) else "torch"

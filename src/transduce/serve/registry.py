@@ -37,14 +37,10 @@ class Registry:
 
         Raises:
             ModelError: one is missing or cannot be read.
-            ServeError: there are none, or two for one pair of languages.
+            ServeError: two are for one pair of languages.
         """
         self._settings = settings
         self.models = [ServedModel(path, settings) for path in settings.models]
-        if not self.models:
-            raise ServeError(
-                "there is no model to serve: name one or more, as in `transduce serve runs/en-de`"
-            )
         _check_pairs(self.models)
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
         self._loading: dict[ServedModel, asyncio.Task[Loaded]] = {}
@@ -70,6 +66,9 @@ class Registry:
         Raises:
             Problem: there is none, or more than one.
         """
+        if not self.models:
+            detail = "this server was given no model: start it with one, as in `transduce serve runs/en-de`"
+            raise Problem(404, "No such model", detail, "no-model", {"pairs": []})
         found = [
             model
             for model in self.models

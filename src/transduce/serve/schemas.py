@@ -143,7 +143,7 @@ class Model(BaseModel):
     source: str = Field(description="Empty if the model does not say.", examples=["en"])
     target: str = Field(examples=["de"])
     state: Literal["loaded", "unloaded", "failed"]
-    engine: Literal["ctranslate2", "torch"] | None = Field(description="Of what is loaded.")
+    engine: Literal["ctranslate2", "torch", "onnx"] | None = Field(description="Of what is loaded.")
     max_len: int | None = Field(description="Most source tokens of one pass; longer texts are split.")
     loaded_at: str | None = Field(examples=["2026-11-30T01:00:00Z"])
     problem: str | None = Field(description="Why what is on disk does not serve; what was loaded still does.")
@@ -153,4 +153,4 @@ class Models(BaseModel):
     """All models, and the server's limits."""
 
     models: list[Model]
-    limits: dict[str, float]
+    limits: dict[str, int | float]

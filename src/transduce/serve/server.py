@@ -19,6 +19,7 @@ from transduce.errors import ServeError, TransduceError
 from transduce.serve.app import create_app
 from transduce.serve.connections import protocol_for
 from transduce.serve.logs import set_up_logs
+from transduce.serve.security import is_loopback
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
 
@@ -37,6 +38,11 @@ def serve(settings: ServeSettings) -> None:
         ServeError: the address cannot be listened at, or two models translate the same languages.
     """
     set_up_logs()
+    if settings.keys_file is None and not is_loopback(settings.host):
+        _log.warning(
+            "everybody who can reach %s may translate: make keys with `transduce keys create`, and give "
+            "--keys FILE", settings.host,
+        )  # fmt: skip
     service = TranslationService(settings)
     app = create_app(settings, service)
     listening = _listen(settings)
@@ -51,7 +57,8 @@ def serve(settings: ServeSettings) -> None:
         h11_max_incomplete_event_size=settings.max_header_bytes,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
         # A request's own address is what it says only behind a proxy that was named (--proxy).
-        proxy_headers=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
     )
     server = _Server(config, service)
     with listening:

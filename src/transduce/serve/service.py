@@ -159,7 +159,11 @@ class TranslationService:
                         text, place = owners[number]
                         if text.put(place, result):
                             self.metrics.texts.inc()
-                            yield text.index, text.whole(loaded.translator, options)
+                            translation = text.whole(loaded.translator, options)
+                            if self.settings.log_text:
+                                told = {"text": text.text, "translation": translation.text}
+                                _log.info("translated", extra={"fields": told})
+                            yield text.index, translation
             except TimeoutError as error:
                 raise self._too_late() from error
 

@@ -35,6 +35,8 @@ class ServeSettings:
     host_names: tuple[str, ...] = ()
     """Names, besides localhost, that clients may call the server by; looked at where only this machine can
     reach it, or where there are some."""
+    proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose word on a client's address (X-Forwarded-For) is believed."""
     requests_per_minute: int = 0
     """Most requests of one key, or without keys of one address; 0: as many as it likes."""
 
