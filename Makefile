@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet -c constraints.txt -e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check lint types walls spelling format bench clean
+.PHONY: help setup demo page test test-fast check lint types walls spelling format bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ setup: $(VENV)/.dev  ## make .venv with everything for development
 
 demo: $(VENV)/.demo  ## train a real translator from real text, in minutes on two cores
 	$(BIN)/transduce quickstart
+
+page: $(VENV)/.dev  ## build the page's sources in page/ into the package, if they changed
+	@$(BIN)/python hatch_build.py
 
 # --- Tests and linters ----------------------------------------------------------------------------
 

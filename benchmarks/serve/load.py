@@ -1,259 +1,232 @@
-"""The service under load, on loopback: how fast, what happens at three times that, and after a kill -9.
+"""The load: many clients who ask one sentence at a time, in a process of its own; figures as one JSON line.
 
-    python benchmarks/serve/load.py MODEL TEXT speed     --seconds 10
-    python benchmarks/serve/load.py MODEL TEXT overload  --seconds 60
-    python benchmarks/serve/load.py MODEL TEXT kill      --kills 3
+    python benchmarks/serve/load.py --port 8000 --wire transduce --texts TEXTS.json --clients 64 --seconds 10
 
-MODEL has an export for CTranslate2, in float32 (`transduce export --quantization float32`): int8's rounding
-depends on the batch, and other answers count as wrong here. TEXT has a sentence a line. Each prints one JSON line and adds it to
-benchmarks/results/DATE.jsonl (--results). The exit code is 1 when a promise is broken: a wrong answer, a
-status other than 200, 429 and 503, memory that grows by more than 10 % from a third of the time on, a
-restart that takes more than 2 s. Timings want a quiet machine: the clients share it.
+Closed loop (--clients): each asks again when it has its answer. Open loop (--rate): requests come at
+random moments, so many a second on average, whatever became of those before. TEXTS.json holds `texts`,
+`expected` (their offline translations, or null) and `more` (fields of every request). throughput.py and
+overload.py start it; `cpu_share` says whether it was itself the bottleneck: near 1 it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import signal
-import socket
+import itertools
+import json
+import random
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from traffic import Answer, Connection, closed_loop, open_loop
+from client import WIRES, Connection, Wire
 
-import transduce
+__all__ = ["Questions", "Tally", "closed_loop", "open_loop", "percentile", "ramp"]
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
-
-from record import append_line, commit, hardware, today  # noqa: E402
-
-CLIENTS = (1, 4, 16, 64)
-DECLARED = {200, 429, 503}
-SERVE = [sys.executable, "-c", "from transduce.cli import main; main()", "serve"]
-PLAIN = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
+_BROKEN = "broken"  # in place of a status: refused, or closed before the answer
+_LAST_SECONDS = 130.0  # that an open loop's last requests are waited for: more than the server's own limit
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+@dataclass
+class Questions:
+    """Sentences in turn, and what must come back."""
 
+    wire: Wire
+    bodies: list[bytes]
+    expected: list[str] | None
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    while True:
-        assert process.poll() is None, "the server left"
+    @classmethod
+    def read(cls, path: Path, wire: Wire) -> Questions:
+        """From TEXTS.json."""
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return cls(wire, [wire.body(text, told["more"]) for text in told["texts"]], told["expected"])
+
+    def next(self) -> int:
+        """Number of the next sentence."""
+        return next(self._numbers) % len(self.bodies)
+
+    def is_right(self, number: int, body: bytes) -> bool:
+        """Whether an answer is this sentence's offline translation."""
         try:
-            with socket.create_connection(("127.0.0.1", port), 1) as connection:
-                connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                if connection.recv(100).split()[1] == b"200":
-                    return
-        except OSError:
-            pass
-        time.sleep(0.01)
+            found = self.wire.translation(body)
+        except (ValueError, KeyError, IndexError, TypeError):
+            return False
+        return self.expected is None or found == self.expected[number]
 
 
-@contextmanager
-def started(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+@dataclass
+class Tally:
+    """What came back."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Problems by the last part of their `type`; `undeclared` for an error that is no problem."""
+    wrong: int = 0
+    seconds: list[float] = field(default_factory=list)
+    """Of each translation, from question to answer."""
+    ends: list[float] = field(default_factory=list)
+    """When each translation was there, from the loop's beginning."""
+    retries: int = 0
+
+    def take(self, status: int, body: bytes, right: bool, begun: float, now: float, start: float) -> None:
+        """Count one answer."""
+        self.statuses[str(status)] += 1
+        if status == 200:
+            self.wrong += not right
+            self.seconds.append(now - begun)
+            self.ends.append(now - start)
+        else:
+            self.kinds[problem_kind(body)] += 1
+
+    def figures(self, seconds: float) -> dict[str, Any]:
+        """Rates within `seconds`, latencies, counts."""
+        return {
+            "requests_s": round(sum(end <= seconds for end in self.ends) / seconds, 2),
+            "p50_ms": round(1000 * statistics.median(self.seconds), 2) if self.seconds else None,
+            "p95_ms": round(1000 * percentile(self.seconds, 0.95), 2) if self.seconds else None,
+            "max_ms": round(1000 * max(self.seconds), 2) if self.seconds else None,
+            "requests": sum(self.statuses.values()),
+            "statuses": dict(self.statuses),
+            "problems": dict(self.kinds),
+            "wrong": self.wrong,
+        }
+
+
+def problem_kind(body: bytes) -> str:
+    """Which problem a body tells."""
     try:
-        wait_until_ready(port, process)
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+        return str(json.loads(body)["type"]).rpartition("/")[2].rpartition(":")[2]
+    except (ValueError, KeyError, TypeError):
+        return "undeclared"
 
 
-def command_of(system: str, model: Path, port: int, *options: str) -> list[str]:
-    if system == "transduce":
-        return [*SERVE, str(model), "--port", str(port), *options]
-    return [*PLAIN, str(model), str(port), *(["--one-at-a-time"] if system == "one at a time" else [])]
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of them do not pass."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def ramp(ends: Sequence[float], rate: float, *, share: float = 0.9, window: float = 1.0) -> float | None:
+    """When `share` of `rate` was reached: the start of the first window that has it, in steps of 0.1 s.
+
+    None if it never was, in all windows that are whole.
+    """
+    last = max(ends, default=0.0)
+    for step in range(int(max(0.0, last - window) * 10) + 1):
+        start = step / 10
+        if sum(start <= end < start + window for end in ends) >= share * rate * window:
+            return start
+    return None
 
 
-def resident_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def summary(answers: Sequence[Answer], seconds: float) -> dict[str, Any]:
-    times = sorted(answer.seconds for answer in answers if answer.status == 200)
-    return {
-        "per_second": round(len(times) / seconds, 1),
-        "p50_ms": round(1e3 * statistics.median(times), 1),
-        "p95_ms": round(1e3 * times[int(0.95 * (len(times) - 1))], 1),
-    }
-
-
-def wrong(answers: Sequence[Answer], right: dict[str, str]) -> int:
-    return sum(a.status == 200 and a.translation != right[a.text] for a in answers)
-
-
-class Work(NamedTuple):
-    """What is asked for, and what must come."""
-
-    model: Path
-    texts: list[str]
-    right: dict[str, str]
-    search: dict[str, Any]
-
-
-async def speed(work: Work, seconds: float) -> dict[str, Any]:
-    """Closed loops of few and many clients, ours and the two plain servers in turn."""
-    figures: dict[str, dict[str, Any]] = {}
-    mistakes = 0
-    for system in ("one at a time", "plain", "transduce"):
-        port = free_port()
-        with started(command_of(system, work.model, port), port) as process:
-            await closed_loop(port, 4, min(1.0, seconds), work.texts, **work.search)
-            for clients in CLIENTS:
-                before = cpu_seconds(process.pid)
-                answers, took = await closed_loop(port, clients, seconds, work.texts, **work.search)
-                own = summary(answers, took)
-                own["cpu_ms"] = round(1e3 * (cpu_seconds(process.pid) - before) / len(answers), 2)
-                mistakes += wrong(answers, work.right)
-                figures.setdefault(system, {})[str(clients)] = own
-                print(f"{system:14} {clients:3} clients", own, file=sys.stderr)
-    ours, single = figures["transduce"], figures["one at a time"]
-    return {
-        "figures": figures,
-        "wrong": mistakes,
-        "times_one_at_a_time": round(ours["64"]["per_second"] / single["64"]["per_second"], 2),
-        "p95_at_4_by_lone_p95": round(ours["4"]["p95_ms"] / ours["1"]["p95_ms"], 2),
-        "good": mistakes == 0,
-    }
-
-
-async def overload(work: Work, seconds: float) -> dict[str, Any]:
-    """Three times what it can carry; nothing but declared refusals, right answers, flat memory."""
-    port = free_port()
-    with started(command_of("transduce", work.model, port, "--max-queue-texts", "1000"), port) as process:
-        lone, took = await closed_loop(port, 1, 3, work.texts, **work.search)
-        before = summary(lone, took)
-        answers, took = await closed_loop(port, 64, 5, work.texts, **work.search)
-        capacity = summary(answers, took)["per_second"]
-        load = asyncio.create_task(
-            open_loop(port, 3 * capacity, seconds, work.texts, connections=1200, **work.search)
-        )
-        memory = []
-        while not load.done():
-            memory.append(resident_mb(process.pid))
-            await asyncio.sleep(0.5)
-        answers = load.result()
-        ended = time.perf_counter()
-        lone, took = await closed_loop(port, 1, 2, work.texts, **work.search)
-        recovered = time.perf_counter() - ended
-        after = summary(lone, took)
-    statuses = Counter(str(answer.status) for answer in answers)
-    growth = max(memory[len(memory) // 3 :]) / memory[len(memory) // 3]
-    mistakes = wrong(answers, work.right)
-    return {
-        "capacity_per_second": capacity, "offered_per_second": round(len(answers) / seconds, 1),
-        "statuses": dict(statuses), "wrong": mistakes, "memory_mb": [round(memory[0]), round(max(memory))],
-        "memory_growth": round(growth, 3), "lone_before": before, "lone_after": after,
-        "seconds_after": round(recovered, 1),
-        "good": mistakes == 0 and {int(s) for s in statuses} <= DECLARED and growth < 1.1,
-    }  # fmt: skip
-
-
-async def kill(work: Work, kills: int) -> dict[str, Any]:
-    """A supervisor that starts it again at once; clients that try again lose nothing."""
-    port = free_port()
-    command = command_of("transduce", work.model, port)
-    processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL)]
-    wait_until_ready(port, processes[-1])
-    answers: list[Answer] = []
-    todo = iter(work.texts)
-    tries = 0
+async def closed_loop(questions: Questions, port: int, clients: int, seconds: float) -> Tally:
+    """So many clients, each with a connection of its own, for so long."""
+    tally, start = Tally(), time.perf_counter()
 
     async def client() -> None:
-        nonlocal tries
         connection = Connection(port)
-        for text in todo:
-            while True:
-                tries += 1
-                try:
-                    answer = await connection.ask(text, **work.search)
-                except OSError:
-                    await asyncio.sleep(0.05)
-                    continue
-                if answer.status == 200:
-                    answers.append(answer)
-                    break
-                await asyncio.sleep(0.05)
+        while time.perf_counter() - start < seconds:
+            await _ask(questions, connection, tally, start)
         connection.close()
 
-    clients = asyncio.gather(*(client() for _ in range(16)))
-    seconds = []
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return tally
+
+
+async def open_loop(
+    questions: Questions, port: int, rate: float, seconds: float, told: Callable[[], None] = lambda: None
+) -> tuple[Tally, float]:
+    """So many requests a second, for so long; what came, and how late the latest was sent, in seconds.
+
+    `told` is called when the last was sent; answers are waited for after it.
+    """
+    tally, rng, start = Tally(), random.Random(1), time.perf_counter()
+    free: list[Connection] = []
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def request() -> None:
+        connection = free.pop() if free else Connection(port)
+        await _ask(questions, connection, tally, start)
+        if connection.is_open:
+            free.append(connection)
+
+    due, late = rng.expovariate(rate), 0.0
+    while due < seconds:
+        now = time.perf_counter() - start
+        if due > now:
+            await asyncio.sleep(due - now)
+            continue
+        late = max(late, now - due)
+        task = asyncio.create_task(request())
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+        due += rng.expovariate(rate)
+        if len(under_way) % 32 == 0:
+            await asyncio.sleep(0)  # answers are read even when the loop is behind its schedule
+    told()
+    if under_way:
+        _, lost = await asyncio.wait(set(under_way), timeout=_LAST_SECONDS)
+        tally.statuses["unanswered"] += len(lost)
+        for task in lost:
+            task.cancel()
+    for connection in free:
+        connection.close()
+    return tally, late
+
+
+async def _ask(questions: Questions, connection: Connection, tally: Tally, start: float) -> None:
+    number, begun = questions.next(), time.perf_counter()
     try:
-        for turn in range(kills):
-            while len(answers) < len(work.texts) * (turn + 1) / (kills + 1):
-                await asyncio.sleep(0.01)
-            processes[-1].send_signal(signal.SIGKILL)
-            processes[-1].wait()
-            begun = time.perf_counter()
-            processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-            await asyncio.to_thread(wait_until_ready, port, processes[-1])
-            seconds.append(round(time.perf_counter() - begun, 2))
-        await clients
-    finally:
-        processes[-1].kill()
-        processes[-1].wait()
-    mistakes = wrong(answers, work.right)
-    lost = len(work.texts) - len(answers)
-    good = mistakes == 0 and lost == 0 and max(seconds) <= 2
-    return {
-        "texts": len(work.texts),
-        "tries": tries,
-        "wrong": mistakes,
-        "lost": lost,
-        "seconds_to_ready": seconds,
-        "good": good,
-    }
+        status, body = await connection.post(questions.wire.path, questions.bodies[number])
+    except OSError:
+        tally.statuses[_BROKEN] += 1
+        await asyncio.sleep(0.01)  # a server that is gone must not make the client spin
+        return
+    now = time.perf_counter()
+    right = status != 200 or questions.is_right(number, body)
+    tally.take(status, body, right, begun, now, start)
 
 
-def main() -> int:
+async def _run(options: argparse.Namespace) -> dict[str, Any]:
+    questions = Questions.read(options.texts, WIRES[options.wire])
+    warm_up = await closed_loop(questions, options.port, options.clients or 4, options.warm_up)
+    begun, cpu = time.perf_counter(), time.process_time()
+    late = 0.0
+    if options.rate:
+        tally, late = await open_loop(
+            questions, options.port, options.rate, options.seconds, lambda: print("sent", flush=True)
+        )
+    else:
+        tally = await closed_loop(questions, options.port, options.clients, options.seconds)
+    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    found = tally.figures(options.seconds) | {"cpu_share": round(cpu / wall, 3)}
+    found["warm_up_requests"] = sum(warm_up.statuses.values())
+    found["cpu_ms_a_request"] = round(1000 * cpu / max(1, found["requests"]), 3)
+    if options.rate:
+        found["late_ms"] = round(1000 * late, 1)
+    return found | ({"ends": [round(end, 3) for end in tally.ends]} if options.ends else {})
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("what", choices=["speed", "overload", "kill"])
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--patience", type=float, help="Of the search, for both; else the model's own.")
-    parser.add_argument("--beam-size", type=int)
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
-    given = parser.parse_args()
-    search = {
-        name: value for name in ("patience", "beam_size") if (value := getattr(given, name)) is not None
-    }
-    texts = list(dict.fromkeys(given.text.read_text(encoding="utf-8").strip().split("\n")))[:1000]
-    found = transduce.load(given.model, engine="ctranslate2").translate(texts, details=False, **search)
-    right = {text: translation.text for text, translation in zip(texts, found, strict=True)}
-    work = Work(given.model, texts, right, search)
-    if given.what == "kill":
-        result = asyncio.run(kill(work, given.kills))
-    else:
-        result = asyncio.run((speed if given.what == "speed" else overload)(work, given.seconds))
-    load_average = round(os.getloadavg()[0], 1)
-    append_line(given.results, {
-        "benchmark": f"serve/{given.what}", "date": today(), "commit": commit(), "hardware": hardware(),
-        "load_average": load_average, "search": search, **result,
-    })  # fmt: skip
-    return 0 if result["good"] else 1
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--wire", choices=WIRES, required=True)
+    parser.add_argument("--texts", type=Path, required=True)
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--clients", type=int, default=0, help="closed loop")
+    kind.add_argument("--rate", type=float, default=0.0, help="open loop: requests a second")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--warm-up", type=float, default=0.0, help="seconds before, not counted")
+    parser.add_argument("--ends", action="store_true", help="tell when each translation was there")
+    print(json.dumps(asyncio.run(_run(parser.parse_args()))))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

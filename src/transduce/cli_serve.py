@@ -72,7 +72,9 @@ def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model directories, or runs.")],
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Model directories, or runs.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
     lazy: Annotated[
@@ -117,7 +119,8 @@ def serve(
     """Serve models over HTTP, to this machine unless told otherwise.
 
     Each model translates from its source to its target language; requests choose by these. A directory
-    that changes is loaded again, and takes its place without a pause.
+    that changes is loaded again, and takes its place without a pause. Without a model the page opens on a
+    small one that has learnt nothing, and says so.
 
     For example:
 
@@ -132,7 +135,7 @@ def serve(
 
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
-    own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
+    own |= {"models": tuple(models or ()), "memory": parse_size(memory) if memory else 0}
     if watch is not None:
         own["watch_seconds"] = own.pop("watch")
     if given := own.pop("overrides", ()):  # reading recipes loads more than an export needs

@@ -206,7 +206,7 @@ def test_wrong_requests_are_problems_with_an_error(client, asked, status, words)
 
 
 def test_downloads_are_found_by_their_id_only(client):
-    for name in ("x", "x.app.po", "..", "%2e%2e%2fkeys.toml", "..%5c..%5ca", "%00", "a" * 5000):
+    for name in ("x", "x.app.po", "%2e%2e%2fkeys.toml", "..%5c..%5ca", "%00", "a" * 5000):
         answer = client.get(f"/download_file/{name}")
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"

@@ -37,9 +37,11 @@ __all__ = [
     "head_arrays",
     "lens_rows",
     "logits_array",
+    "occlusion_array",
     "overview_arrays",
     "search_words",
     "step_table",
+    "walk_arrays",
 ]
 
 _ALTERNATIVES = 5
@@ -167,6 +169,26 @@ def logits_array(trace: Trace, step: int | None, node: int | None) -> Arrays:
     reads = None if node is not None else trace.num_rows - 1 if step is None else step
     return Arrays(
         {"logits": _numbers(trace.logits(step, node))}, {"step": reads, "node": node, "reads": reads}
+    )
+
+
+def walk_arrays(trace: Trace, names: Sequence[str]) -> Arrays:
+    """Tensors of the pass by name, in the shapes that the walk tells.
+
+    Raises:
+        NoSuchPart: the pass makes no tensor of that name.
+    """
+    kinds = {"bool": np.uint8, "int64": np.int32}
+    arrays = {name: tensor.cpu().numpy() for name, tensor in trace.tensors(names).items()}
+    return Arrays({name: a.astype(kinds.get(a.dtype.name, np.float32)) for name, a in arrays.items()})
+
+
+def occlusion_array(trace: Trace) -> Arrays:
+    """How much each source token did for each output token; row r predicts token r + 1."""
+    queries, keys = trace.tokens_of("cross")
+    return Arrays(
+        {"drop": _numbers(trace.occlusion()), "q_tokens": _ids(queries), "k_tokens": _ids(keys)},
+        {"q_side": "tgt", "k_side": "src", "unit": "nats"},
     )
 
 

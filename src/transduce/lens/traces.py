@@ -26,16 +26,19 @@ from transduce.lens.decoding import ROOT, WatchedSearch, path_to
 from transduce.lens.forward import LayerAttention, Pass, layer_attention
 from transduce.lens.interventions import AttentionKind, Interventions, check_head, num_layers
 from transduce.lens.logit_lens import LensRow, logit_lens
+from transduce.lens.occlusion import occlusion
 from transduce.lens.overview import Overview, overview_of
 from transduce.lens.shapes import Walk, walk_shapes
 from transduce.lens.steps import StepFigures, step_figures
 from transduce.lens.tokens import Token
+from transduce.lens.walk_tensors import walk_tensors
 from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.translate.alignment import Word
 
 if TYPE_CHECKING:
     from transduce.lens.lens import Lens
+    from transduce.lens.saved_page import SavedPage
 
 __all__ = ["Head", "Timing", "Trace", "milliseconds"]
 
@@ -218,6 +221,15 @@ class Trace:
         with self.lens.changed(self.interventions) as model:
             return walk_shapes(model, self.done.source.tolist(), self.done.target.tolist())
 
+    def tensors(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Tensors of one real pass, whole, by the names that `shapes` gives them.
+
+        Raises:
+            NoSuchPart: the pass makes no tensor of that name.
+        """
+        with self.lens.changed(self.interventions) as model:
+            return walk_tensors(model, self.done.source.tolist(), self.done.target.tolist(), names)
+
     def logit_lens(self, layer: int, k: int = 5) -> list[LensRow]:
         """What the decoder would have said had it stopped after a layer; see logit_lens.py.
 
@@ -230,6 +242,14 @@ class Trace:
         """
         with self.lens.changed(self.interventions) as model:
             return logit_lens(model, self.done, layer, self.predicted, k)
+
+    def occlusion(self) -> Tensor:
+        """How much each source token did for each output token, (decoder rows, source), in nats.
+
+        A positive cell says that the source token made the token which that row predicts likelier.
+        """
+        with self.lens.changed(self.interventions) as model:
+            return occlusion(model, self.done, self.predicted)
 
     @cached_property
     def alignment(self) -> TokenAlignment:
@@ -262,6 +282,22 @@ class Trace:
             output=self.hypothesis if fixed else None,
             parent=self,
         )
+
+    def to_html(self) -> str:
+        """The page with this trace inside it, as one HTML file that works from a disk."""
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self).html
+
+    def show(self, height: int = 760) -> SavedPage:
+        """The page with this trace inside it: shown by a notebook; elsewhere `.save("trace.html")` it.
+
+        Args:
+            height: of the frame in a notebook, in pixels.
+        """
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self, height=height)
 
     def scored(self, interventions: Interventions) -> list[float]:
         """Log-probabilities of this trace's output by a changed model: one a token, end symbol included."""

@@ -30,6 +30,7 @@ from transduce.serve.problems import add_problem_handlers, problem_responses
 from transduce.serve.security import SecurityHeaders, add_host_checks
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
+from transduce.serve.static_page import page_router
 
 __all__ = ["create_app"]
 
@@ -42,7 +43,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         service: instead of one over `settings.models`.
     """
     service = service or TranslationService(settings)
-    lenses = LensService(settings.models)
+    lenses = LensService(settings.models, engine=settings.engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,6 +74,6 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     inside = (lens_routes.router, code_view.router, training_log.router)
     for router in (routes_v1.router, routes_documents.router, *inside):
         app.include_router(router, dependencies=[Admitted])
-    for router in (routes_libretranslate.router, routes_health.router):
+    for router in (routes_libretranslate.router, routes_health.router, page_router()):
         app.include_router(router)
     return app

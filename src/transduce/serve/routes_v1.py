@@ -84,6 +84,7 @@ def options_of(asked: TranslateRequest) -> TranslateOptions:
         details=asked.details,
         protect=kinds,
         prefixes=None if prefixes is None else tuple(prefixes),
+        format=asked.format,
         **{name: getattr(asked, name) for name in _SEARCH},
     )
 

@@ -77,6 +77,7 @@ class TranslateRequest(StrictModel):
     texts: list[Text] | None = Field(None, description="Several, each translated on its own.")
     source: Language | None = Field(None, description="Language of the texts, where one must be chosen.")
     target: Language | None = Field(None, description="Language to translate into, as above.")
+    format: Literal["text", "html"] = Field("text", description="html: tags stay, in place.")
     beam_size: int | None = Field(None, ge=1, description="1 is greedy and fastest.")
     n_best: int | None = Field(None, ge=1, description="How many translations of each text.")
     alignment: bool = Field(False, description="Which source token each target token looked at most.")

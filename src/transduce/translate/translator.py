@@ -233,7 +233,7 @@ class Translator:
         texts = [texts] if isinstance(texts, str) else list(texts)
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
-        call = _Call(self._configured(search), requirements_of(glossary, protect), alignment, details)
+        call = _Call(self.configured(**search), requirements_of(glossary, protect), alignment, details)
         self._check(call)
         segments = [self.segments(text) for text in texts]
         pieces = [
@@ -272,20 +272,19 @@ class Translator:
         Raises:
             SearchError, DataError: as `translate`.
         """
-        call = _Call(self._configured(search), requirements_of(glossary, protect), False, False)
+        call = _Call(self.configured(**search), requirements_of(glossary, protect), False, False)
         self._check(call)
         return call.config
 
     def segments(self, text: str) -> list[Segment]:
         """The text whole, or in pieces that the model can take; `join` puts their translations together.
 
-        Lines are pieces of their own, so that their ends stay; models write none. `translate` does both.
-        One who translates the pieces of many texts together needs them apart.
+        Lines are pieces of their own, so that their ends stay; models write none. `translate` does both;
+        one who translates the pieces of many texts together needs them apart.
         """
         return [piece for line in split_lines(text) for piece in self._pieces(line)]
 
     def _pieces(self, line: Segment) -> list[Segment]:
-        """One line, in pieces that the model can take."""
         if len(line.text.encode("utf-8", "replace")) < self.max_len:  # a token is a byte at least
             return [line]
         *first, last = split_text(line.text, self.max_len, self.num_tokens)
@@ -317,8 +316,12 @@ class Translator:
             return parts[0]
         return joined(text, parts, segments, requirements_of(glossary, protect))
 
-    def _configured(self, search: dict[str, Any]) -> SearchConfig:
-        """The translator's search settings with this call's over them."""
+    def configured(self, **search: Any) -> SearchConfig:
+        """The translator's search settings with these over them.
+
+        Raises:
+            SearchError: an unknown setting, or settings that contradict each other.
+        """
         known = SearchConfig.__dataclass_fields__
         unknown = search.keys() - known.keys()
         if unknown:

@@ -1,0 +1,1 @@
+"""The page in a real browser: one file a group of promises (docs/page.md)."""
