@@ -7,6 +7,7 @@ body costs is decided in one place.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
 _DOCUMENTS = ("/api/v1/documents", "/translate_file")
+_LINGER = 2.0  # seconds
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read any more
 _QUIET = ("/health", "/ready", "/metrics")  # asked every few seconds: in the log only when they fail
 
@@ -86,11 +88,12 @@ class Around:
         """The whole body.
 
         Raises:
-            Problem: it is too large, or comes too slowly.
+            Problem: it is too large, comes too slowly, or never whole.
         """
         limit = "max_document_bytes" if scope["path"] in _DOCUMENTS else "max_body_bytes"
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length) > getattr(self._settings, limit):
+            await _drop_rest(receive)
             raise self._too_large(limit)
         body = bytearray()
         seconds = self._settings.body_seconds
@@ -99,9 +102,10 @@ class Around:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return bytes(body)
+                        raise Problem(499, "The client is gone", "the body never came whole", "client-gone")
                     body += message.get("body", b"")
                     if len(body) > getattr(self._settings, limit):
+                        await _drop_rest(receive)
                         raise self._too_large(limit)
                     if not message.get("more_body"):
                         return bytes(body)
@@ -130,6 +134,14 @@ class Around:
             "client": client[0] if client else "",
         }
         _access.info("request", extra={"fields": fields})
+
+
+async def _drop_rest(receive: Receive) -> None:
+    """Let the client finish sending, for a while: a connection closed on it would be reset, the answer lost."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while (await receive()).get("more_body"):
+                pass
 
 
 def _id_of(scope: Scope) -> str:
