@@ -91,28 +91,27 @@ class Around:
             Problem: it is too large, comes too slowly, or never whole.
         """
         limit = "max_document_bytes" if scope["path"] in _DOCUMENTS else "max_body_bytes"
+        most: int = getattr(self._settings, limit)
         length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and int(length) > getattr(self._settings, limit):
-            await _drop_rest(receive)
-            raise self._too_large(limit)
+        small = not (length.isdigit() and int(length) > most)
         body = bytearray()
         seconds = self._settings.body_seconds
         try:
             async with asyncio.timeout(seconds):
-                while True:
+                while small:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Problem(499, "The client is gone", "the body never came whole", "client-gone")
                     body += message.get("body", b"")
-                    if len(body) > getattr(self._settings, limit):
-                        await _drop_rest(receive)
-                        raise self._too_large(limit)
-                    if not message.get("more_body"):
+                    small = len(body) <= most
+                    if small and not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:
             detail = f"the body did not arrive within {seconds:g} s: send it faster, or less of it"
             extra = {"body_seconds": seconds}
             raise Problem(408, "The body came too slowly", detail, "too-slow", extra, _CLOSE) from None
+        await _drop_rest(receive)
+        raise self._too_large(limit)
 
     def _too_large(self, limit: str) -> Problem:
         most = getattr(self._settings, limit)
@@ -137,7 +136,7 @@ class Around:
 
 
 async def _drop_rest(receive: Receive) -> None:
-    """Let the client finish sending, for a while: a connection closed on it would be reset, the answer lost."""
+    """Let the client finish sending, for a while: closed on, it would be reset and never see the answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
             while (await receive()).get("more_body"):
