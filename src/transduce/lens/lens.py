@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from transduce.batch.collate import SpecialIds
-from transduce.errors import DataError, ModelError
+from transduce.errors import DataError, ModelError, SearchError
 from transduce.lens.alignment import HeadAlignment, read_heads
 from transduce.lens.decoding import WatchedSearch, follow, watch_search
 from transduce.lens.forward import run_pass, second_body
@@ -153,6 +153,10 @@ class Lens:
             SearchError: the search's settings contradict each other, or logits are not finite.
         """
         begun = time.perf_counter()
+        if force and (target is not None or output is not None):
+            raise SearchError(
+                "an output that is given cannot be forced to begin otherwise: leave one of both out"
+            )
         changes = interventions or Interventions()
         changes.check(self.config)
         source_tokenizer, target_tokenizer = self.translator.tokenizers
@@ -243,6 +247,8 @@ class Lens:
     ) -> WatchedSearch:
         if config.beam_size > self.limits.beam:
             raise TooLong("beam", config.beam_size, "hypotheses", self.limits.beam)
+        if config.n_best > self.limits.beam:
+            raise TooLong("list of translations", config.n_best, "entries", self.limits.beam)
         limit = min(config.limit(len(ids)), model.longest - 1)
         most = self.limits.target_tokens if max_len is None else min(max_len, self.limits.target_tokens)
         if most < limit:
