@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -159,7 +160,6 @@ class Lens:
             )
         changes = interventions or Interventions()
         changes.check(self.config)
-        source_tokenizer, target_tokenizer = self.translator.tokenizers
         applied: list[str] = []
         ids = self._source_ids(text, applied)
         config = search or self.translator.config
@@ -173,27 +173,36 @@ class Lens:
             best = watched.hypotheses[0]
             done = run_pass(model, [*ids, self.ids.eos_id], [self.ids.bos_id, *best.ids])
         captured = milliseconds(since)
-        translation = target_tokenizer.decode(best.ids)
-        source, source_words = label(text, ids, source_tokenizer, eos=True)
-        written, target_words = label(translation, best.ids, target_tokenizer, bos=True, eos=best.finished)
         return Trace(
             lens=self,
             text=text,
-            translation=translation,
-            source=source,
-            target=written,
-            source_words=source_words,
-            target_words=target_words,
+            **self._labels(text, ids, best),
             hypotheses=tuple(watched.hypotheses),
             config=config,
             interventions=changes,
             forced=tuple(force),
+            given=given is not None,
+            max_len=max_len,
             watched=watched,
             done=done,
             timing=Timing(searched, captured, milliseconds(begun)),
             limits_applied=tuple(applied),
             parent=parent,
         )
+
+    def _labels(self, text: str, ids: Sequence[int], best: Hypothesis) -> dict[str, Any]:
+        """The translation, and both sides' tokens and words."""
+        source_tokenizer, target_tokenizer = self.translator.tokenizers
+        translation = target_tokenizer.decode(best.ids)
+        source, source_words = label(text, ids, source_tokenizer, eos=True)
+        target, target_words = label(translation, best.ids, target_tokenizer, bos=True, eos=best.finished)
+        return {
+            "translation": translation,
+            "source": source,
+            "target": target,
+            "source_words": source_words,
+            "target_words": target_words,
+        }
 
     def _source_ids(self, text: str, applied: list[str]) -> list[int]:
         """The text's ids, if there are some and not too many."""
