@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from transduce.export.ctranslate2 import Vocabulary, save_ctranslate2
+from transduce.recipe import load_recipe
 from transduce.translate.exported import Exported
+from transduce.translate.model_directory import write_model_directory
 from translate.random_translators import LINES, make_engine, make_tokenizer
 
 WORDS = sorted({word.strip(",;:()") for line in LINES for word in line.split() if word.isascii()})
@@ -30,4 +33,25 @@ def write_model(
         suppress=(tokenizer.unk_id, *tokenizer.newline_ids), max_len=MAX_LEN, longest=256,
         source_language=source, target_language=target, search=search, made_with={},
     ).write(directory / "ct2")  # fmt: skip
+    return directory
+
+
+def write_torch_model(directory: Path, *, seed: int = 0) -> Path:
+    """Write a model directory without an export: it needs torch, and can be made to write what it must."""
+    text = directory.parent / "text"
+    text.mkdir()
+    tokenizer = make_tokenizer(text)
+    (text / "bpe.model").rename(text / "tokenizer.model")
+    network = make_engine(tokenizer, seed).model
+    recipe = load_recipe(
+        overrides=[
+            "search.beam_size=2",
+            "search.max_extra_len=8",
+            "search.max_len_ratio=0.5",
+            "batch.max_len=49",
+        ],
+        data={"source_language": "en", "target_language": "de"},
+    )
+    recipe = replace(recipe, model=network.config)
+    write_model_directory(directory, recipe, text, network.tensors(), "# A model that learnt nothing\n")
     return directory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from digits import ROOT, TINY_SETTINGS, digit_pairs
+from live_server import live_server
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_HERE = ("make ", "pip ", "python3 -m venv", "transduce quickstart")  # CI and other tests run these
+
+HERE = "http://127.0.0.1:8000"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -56,9 +60,26 @@ def desk(tmp_path_factory, digit_run, write_pairs):
     return directory
 
 
+@pytest.fixture(scope="module")
+def server_url(desk):
+    """Where the reader's server listens."""
+    with live_server(desk / "runs" / "en-de") as server:
+        yield server.url
+
+
 @pytest.mark.parametrize("command", commands())
-def test_every_command_runs(command, desk, tmp_path):
-    """Training runs get two updates of a tiny model and a directory of their own; nothing else is changed."""
+def test_every_command_runs(command, desk, tmp_path, request, monkeypatch):
+    """Training runs get two updates of a tiny model and a directory of their own; servers a free port, and
+    are stopped when they are ready; nothing else is changed.
+    """
+    if command.startswith("transduce serve"):
+        monkeypatch.chdir(desk)
+        with live_server(*shlex.split(command)[2:]) as server:
+            assert server.stop() == 0
+        return
+    if HERE in command:
+        command = command.replace(HERE, request.getfixturevalue("server_url"))
+        command = command.replace("curl ", "curl --fail-with-body ")
     if command.startswith("transduce train"):
         command = re.sub(r"--out \S+", f"--out {tmp_path / 'run'}", command)
         command = re.sub(r"--preset \S+", "", command)
@@ -80,7 +101,9 @@ def test_every_command_runs(command, desk, tmp_path):
         for n, code in enumerate(blocks(page, "python"))
     ],
 )
-def test_every_python_block_runs(code, desk, monkeypatch):
+def test_every_python_block_runs(code, desk, monkeypatch, request):
+    if HERE in code:
+        code = code.replace(HERE, request.getfixturevalue("server_url"))
     monkeypatch.chdir(desk)
     exec(compile(code, "docs", "exec"), {})
 

@@ -16,9 +16,55 @@ __all__ = ["serve"]
 
 _LIMITS = "Limits, each told in the error that it causes"
 _TIMES = "Time limits, in seconds"
+_WHO = "Who may ask"
 
 Count = int | None
 Seconds = float | None
+
+_KeysFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        help="API keys, from `transduce keys create`; without it everybody may translate.",
+        rich_help_panel=_WHO,
+    ),
+]
+_RequestsPerMinute = Annotated[
+    Count,
+    typer.Option(
+        "--requests-per-minute",
+        help="Most of one key (or without keys, of one address); 0: any number.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors",
+        metavar="ORIGIN",
+        help="Let pages of this origin ask from a browser; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="Another name that clients call this server by; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
+_Proxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--proxy",
+        metavar="ADDRESS",
+        help="Believe what a proxy at this address says of clients' addresses; may be given again.",
+        rich_help_panel=_WHO,
+    ),
+]
 
 
 def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
@@ -40,11 +86,21 @@ def serve(
         typer.Option("--watch", metavar="SECONDS", help="How often to look for changed models; 0: never."),
     ] = None,
     log_text: Annotated[bool, typer.Option("--log-text", help="Write texts into the log.")] = False,
+    keys_file: _KeysFile = None,
+    requests_per_minute: _RequestsPerMinute = None,
+    cors_origins: _Origins = None,
+    host_names: _Names = None,
+    proxies: _Proxies = None,
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    overrides: options.Overrides = None,
     max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
     max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
+    max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
+    max_document_characters: Annotated[
+        Count, _limit("--max-document-characters", "To translate of a file.")
+    ] = None,
     max_texts: Annotated[Count, _limit("--max-texts", "Texts of a request.")] = None,
     max_text_characters: Annotated[Count, _limit("--max-text-characters", "Of one text.")] = None,
     max_beam_size: Annotated[Count, _limit("--max-beam-size", "Also of n_best.")] = None,
@@ -67,16 +123,22 @@ def serve(
 
     - `transduce serve runs/en-de`
     - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
-    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10 --set search.patience=1`
+    - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
     given = dict(locals())
     from transduce.serve.settings import ServeSettings
     from transduce.train.memory import parse_size
 
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
     own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
     if watch is not None:
         own["watch_seconds"] = own.pop("watch")
+    if given := own.pop("overrides", ()):  # reading recipes loads more than an export needs
+        from transduce.recipe import search_overrides
+
+        own["search"] = tuple(sorted(search_overrides(given).items()))
     settings = ServeSettings(**own)
     from transduce.serve.server import serve as run
 

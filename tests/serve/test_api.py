@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import transduce
+from problem_checks import is_problem
 from served_models import WORDS
+from transduce.errors import ModelError
+from transduce.serve.lanes import Lane
 from transduce.serve.schemas import Translated
 
 URL = "/api/v1/translate"
@@ -90,14 +95,137 @@ def test_what_cannot_be_read_is_a_problem(client, body, status):
     is_problem(client.post(URL, content=body, headers={"content-type": "application/json"}), status)
 
 
-def is_problem(response, status, kind=None):
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    problem = response.json()
-    assert problem["status"] == status
-    assert problem["title"]
-    assert problem["detail"]
-    assert problem["type"].startswith("urn:transduce:problem:")
-    if kind:
-        assert problem["type"].endswith(kind)
-    return problem
+def events(response):
+    """Name and data of each server-sent event."""
+    assert response.headers["content-type"].startswith("text/event-stream")
+    found = [block.split("\n", 1) for block in response.text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in found]
+
+
+def test_events_bring_each_text_and_then_that_all_are_there(client, offline):
+    texts = [" ".join(WORDS[i : i + 4]) for i in range(9)] + ["", "one\ntwo\u2028three"]
+    found = events(client.post(URL, json={"texts": texts}, headers={"accept": "text/event-stream"}))
+    assert found[-1] == ("done", {"texts": len(texts)})
+    assert {name for name, _ in found[:-1]} == {"translation"}
+    by_index = {data["index"]: data["text"] for _, data in found[:-1]}
+    assert [by_index[i] for i in range(len(texts))] == [t.text for t in offline.translate(texts)]
+    assert events(client.post(URL, json={"texts": []}, headers={"accept": "text/event-stream"})) == [
+        ("done", {"texts": 0})
+    ]
+    wrong = client.post(URL, json={"texts": ["a"] * 1001}, headers={"accept": "text/event-stream"})
+    assert "1001 texts in one request, but at most 1000" in is_problem(wrong, 413)["detail"]
+
+
+def test_a_stream_that_breaks_says_so(served, open_client, monkeypatch):
+    with open_client(models=(served,), batch_tokens=20) as client:
+        original, calls = Lane.run, []
+
+        def failing(self, pieces, crowded):
+            calls.append(pieces)
+            if len(calls) == 3:
+                raise ModelError(f"{served}/ct2 is gone")
+            return original(self, pieces, crowded)
+
+        monkeypatch.setattr(Lane, "run", failing)
+        body = {"texts": [" ".join(WORDS)] * 9}
+        found = events(client.post(URL, json=body, headers={"accept": "text/event-stream"}))
+    name, problem = found[-1]
+    assert name == "error"
+    assert problem["status"] == 503
+    assert str(served) not in json.dumps(problem)
+    assert 1 <= len(found) - 1 < 9
+
+
+def test_options_reach_the_search(client, offline):
+    text = " ".join(WORDS[:5])
+    for given, own in [
+        ({"beam_size": 1}, {}),
+        ({"beam_size": 4, "n_best": 3}, {}),
+        ({"n_best": 3}, {}),
+        ({"beam_size": 4, "length_penalty": "power", "alpha": 2.0}, {}),
+        ({"method": "sample", "seed": 3, "temperature": 3.0, "top_k": 5, "top_p": 0.9}, {}),
+        ({"prefix": "das"}, {"prefixes": ["das"]}),
+        ({"alignment": True, "details": True}, {}),
+    ]:
+        answer = client.post(URL, json={"text": text, **given})
+        assert answer.status_code == 200, answer.text
+        arguments = {"details": False, **(own or given)}
+        (expected,) = offline.translate([text], **arguments)
+        (found,) = answer.json()["translations"]
+        assert found["tokens"] == list(expected.tokens), given
+        assert found.keys() == expected.to_dict().keys()
+        assert len(found["token_confidence"]) == len(expected.token_confidence)
+        assert "details" not in given or len(found["word_confidence"]) == len(found["words"]) > 0
+        assert ("alignment" in found) == ("alignment" in given)
+        assert len(found.get("alternatives", ())) == given.get("n_best", 1) - 1
+
+
+def test_what_the_engine_has_not_is_said(client):
+    for given in ({"glossary": {"light": "Licht"}}, {"protect": True}, {"protect": ["url"]}):
+        problem = is_problem(client.post(URL, json={"text": "one", **given}), 422, "cannot-follow")
+        assert "use the torch engine" in problem["detail"]
+
+
+def test_a_mistake_of_ours_is_a_problem_and_in_the_log(served, open_client, monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("secret")
+
+    with open_client(models=(served,)) as client:
+        monkeypatch.setattr(Lane, "run", broken)
+        answer = client.post(URL, json={"text": "one"})
+        problem = is_problem(answer, 500, "internal-error")
+        assert "secret" not in json.dumps(problem)
+        assert "Traceback" in caplog.text
+        counted = client.get("/metrics").text
+        assert 'transduce_requests_total{method="POST",route="/api/v1/translate",status="500"} 1.0' in counted
+        monkeypatch.undo()
+        assert client.post(URL, json={"text": "one"}).status_code == 200
+        assert answer.headers["x-request-id"]
+
+
+def test_metrics_count(client):
+    def read():
+        lines = [
+            line.rpartition(" ") for line in client.get("/metrics").text.split("\n") if line[:1] not in "#"
+        ]
+        return {name: float(value) for name, _, value in lines}
+
+    before = read()
+    client.post(URL, json={"texts": ["one", "two three"]})
+    client.get("/nowhere/1")
+    client.get("/nowhere/2")
+    after = read()
+
+    def grown(name):
+        return after[name] - before.get(name, 0)
+
+    assert grown("transduce_texts_total") == 2
+    assert grown("transduce_source_tokens_total") > 2
+    assert grown("transduce_batch_pieces_sum") == 2
+    assert grown('transduce_requests_total{method="POST",route="/api/v1/translate",status="200"}') == 1
+    assert grown('transduce_requests_total{method="GET",route="other",status="404"}') == 2
+    assert grown('transduce_request_seconds_count{route="/api/v1/translate"}') == 1
+    assert after["transduce_resident_bytes"] > 1e6
+    assert after["transduce_queue_pieces"] == after["transduce_queue_tokens"] == 0
+    assert after["transduce_models_loaded"] == 1
+
+
+def test_openapi_tells_everything(client):
+    document = client.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            assert route["summary"], path
+            assert route["description"], path
+            for status, answer in route["responses"].items():
+                if int(status) >= 400:
+                    assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
+    translate = document["paths"][URL]["post"]
+    assert {"200", "400", "404", "408", "413", "415", "422", "429", "500", "503"} <= translate[
+        "responses"
+    ].keys()
+    assert {"application/json", "text/event-stream"} <= translate["responses"]["200"]["content"].keys()
+    request = document["components"]["schemas"]["TranslateRequest"]
+    assert request["additionalProperties"] is False
+    for example in request["examples"]:
+        assert client.post(URL, json=example).status_code == 200

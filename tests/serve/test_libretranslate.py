@@ -12,8 +12,8 @@ from libretranslate_aio.exceptions import ForbiddenError, LibreTranslateError, R
 from libretranslatepy import LibreTranslateAPI
 
 import transduce
+from live_server import live_server
 from served_models import WORDS, write_model
-from server_thread import server_thread
 from transduce.serve.keys import KeyFile
 
 TEXT = "turn on the light, please"
@@ -23,8 +23,8 @@ FRENCH = "Il faisait si beau que nous sommes rentrés à pied le long de la rivi
 
 @pytest.fixture(scope="module")
 def address(served):
-    with server_thread(models=(served,)) as found:
-        yield found
+    with live_server(served) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,8 @@ def test_libretranslate_aio_tells_errors_by_their_kind(address):
 def test_keys_and_limits_reach_the_clients(served, tmp_path):
     file = KeyFile(tmp_path / "keys.toml")
     key = file.create("client", requests_per_minute=3)
-    with server_thread(models=(served,), keys_file=file.path) as address:
+    with live_server(served, "--keys", file.path) as server:
+        address = server.url
         assert LibreTranslateAPI(address).languages()  # what there is may be known
         with pytest.raises(urllib.error.HTTPError, match="401"):
             LibreTranslateAPI(address).translate(TEXT, "en", "de")

@@ -12,12 +12,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 import transduce
-from served_models import WORDS, write_model
+from served_models import WORDS, write_model, write_torch_model
 from transduce.errors import DataError, ModelError, SearchError, ServeError
 from transduce.serve.models import ServedModel
 from transduce.serve.problems import Problem
 from transduce.serve.service import TranslateOptions, TranslationService
 from transduce.serve.settings import ServeSettings
+from transduce.translate.protect import Protection
 
 CPUS = {"threads": 2}
 
@@ -299,6 +300,53 @@ def test_stopping_finishes_what_is_under_way(served, slow):
         slow.set()
         assert all(len(found) == 1 for found in await asyncio.gather(*tasks))
         await stopping
+
+    run(scenario())
+
+
+def test_a_torch_model_writes_what_it_must_and_runs_alone(tmp_path):
+    path = write_torch_model(tmp_path / "torch")
+    offline = transduce.load(path)
+    texts = [*sentences(9, seed=8), "hello {name}, you have %d new messages", "turn on the light, please"]
+    needs = {"glossary": {"light": "Licht"}, "protect": ("braces", "printf")}
+
+    async def scenario():
+        async with running(path) as service:
+            assert service.models()[0]["engine"] == "torch"
+            options = TranslateOptions.of(**needs, prefixes=("das",) * len(texts))
+            plain, held, prefixed, aligned = await asyncio.gather(
+                service.translate(texts),
+                service.translate(texts, options=TranslateOptions.of(**needs)),
+                service.translate(texts, options=options),
+                service.translate(texts, options=TranslateOptions.of(alignment=True)),
+            )
+            how = {"glossary": needs["glossary"], "protect": Protection(needs["protect"])}
+            assert_same(plain, offline.translate(texts))
+            assert_same(held, offline.translate(texts, **how))
+            assert_same(prefixed, offline.translate(texts, prefixes=("das",) * len(texts), **how))
+            assert_same(aligned, offline.translate(texts, alignment=True))
+            assert "{name}" in held[9].text
+            assert "Licht" in held[10].text
+            assert not held[10].missing
+            with pytest.raises(DataError, match="is blank on one side"):
+                await service.translate(["a"], options=TranslateOptions.of(glossary={"a": " "}))
+
+    run(scenario())
+
+
+def test_the_servers_search_settings_hold_where_a_request_gives_none(served, offline):
+    texts = sentences(20, seed=12)
+
+    async def scenario():
+        async with running(served, search=(("beam_size", 1), ("max_extra_len", 3))) as service:
+            expected = offline.translate(texts, beam_size=1, max_extra_len=3)
+            assert_same(await service.translate(texts), expected)
+            own = TranslateOptions.of(beam_size=3, patience=1.0)
+            expected = offline.translate(texts, beam_size=3, patience=1.0, max_extra_len=3)
+            assert_same(await service.translate(texts, options=own), expected)
+        with pytest.raises(SearchError, match="larger than beam_size"):
+            async with running(served, search=(("n_best", 3), ("beam_size", 2))):
+                pass
 
     run(scenario())
 

@@ -26,7 +26,7 @@ from transduce.serve.downloads import Downloads
 from transduce.serve.keys import Keys
 from transduce.serve.lens_service import LensService
 from transduce.serve.middleware import Around
-from transduce.serve.problems import add_problem_handlers
+from transduce.serve.problems import add_problem_handlers, problem_responses
 from transduce.serve.security import SecurityHeaders, add_host_checks
 from transduce.serve.service import TranslationService
 from transduce.serve.settings import ServeSettings
@@ -55,6 +55,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     # The usual pages of documentation load scripts from elsewhere; no request leaves the machine here.
     app = FastAPI(
         title="transduce", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        redirect_slashes=False, responses=problem_responses(422, 500),
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )  # fmt: skip
     app.state.settings, app.state.service, app.state.lenses = settings, service, lenses

@@ -27,7 +27,7 @@ from transduce.translate.documents import (
     plain_text,
 )
 
-__all__ = ["DocumentDesk", "TranslatedDocument", "file_name"]
+__all__ = ["MEDIA_TYPES", "DocumentDesk", "TranslatedDocument", "file_name"]
 
 _AT_ONCE: Final = 2
 _UNPACKED: Final = 20  # times the greatest size of an upload

@@ -27,6 +27,7 @@ __all__ = ["Fingerprint", "Loaded", "ServedModel"]
 Fingerprint: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Name, bytes, time of change (ns) and inode of each file that makes up a model."""
 
+_EXPORTED = ("auto", "ctranslate2")
 _FILES = ("tokenizer.model", "source.model", "target.model", "recipe.toml", "model.safetensors")
 
 
@@ -67,6 +68,7 @@ class ServedModel:
             compute_type=cast(ComputeType, settings.compute_type),
             batch_tokens=settings.batch_tokens,
         )
+        self._search = dict(settings.search)
         self.source, self.target = self._languages()
         self.loaded: Loaded | None = None
         self.problem = ""
@@ -83,10 +85,12 @@ class ServedModel:
 
         Raises:
             ModelError: it cannot be loaded, or has come to be of other languages.
+            SearchError: the server's search settings contradict the model's.
         """
         fingerprint = self.fingerprint()
         try:
             translator = Translator.load(self.path, engine=self._engine, runtime=self._runtime)
+            translator.config = translator.check(**self._search)
             _try(translator)
         except TransduceError:
             raise
@@ -123,14 +127,19 @@ class ServedModel:
             "source": self.source,
             "target": self.target,
             "state": "loaded" if loaded else ("failed" if self.problem else "unloaded"),
-            "engine": _engine_name(loaded.translator) if loaded else None,
+            "engine": self._engine_of(loaded) if loaded else None,
             "max_len": loaded.translator.max_len if loaded else None,
             "loaded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(loaded.at)) if loaded else None,
             "problem": self.problem.replace(str(self.path), self.name) or None,
         }
 
+    def _engine_of(self, loaded: Loaded) -> str:
+        if loaded.parallel:
+            return "ctranslate2"
+        return "onnx" if self._engine == "onnx" else "torch"
+
     def _languages(self) -> tuple[str, str]:
-        exported = usable_export(self.path, needed=False) if self._engine != "torch" else None
+        exported = usable_export(self.path, needed=False) if self._engine in _EXPORTED else None
         if exported is not None:
             return exported.facts.source_language, exported.facts.target_language
         from transduce.translate.model_directory import ModelDirectory
@@ -162,7 +171,3 @@ def _try(translator: Translator) -> None:
         translator.translate("1", details=False, max_extra_len=1)
         engine.crowd(False)
     translator.translate("1", details=False, max_extra_len=1)
-
-
-def _engine_name(translator: Translator) -> str:
-    return "ctranslate2" if isinstance(translator.engine, ParallelEngine) else "torch"

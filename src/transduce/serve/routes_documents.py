@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from transduce.serve.detection import CLEAR
 from transduce.serve.disconnect import unless_gone
-from transduce.serve.documents import DocumentDesk, TranslatedDocument
+from transduce.serve.documents import MEDIA_TYPES, DocumentDesk, TranslatedDocument
 from transduce.serve.forms import Upload, checked, read_fields
 from transduce.serve.languages import detect_one, told_languages
 from transduce.serve.problems import Problem, problem_responses
@@ -24,10 +24,12 @@ from transduce.serve.service import Service
 from transduce.serve.texts import Way
 from transduce.translate.documents import FORMATS
 
-__all__ = ["Desk", "attachment", "router", "upload_of"]
+__all__ = ["FILES", "Desk", "attachment", "router", "upload_of"]
 
 router = APIRouter(prefix="/api/v1", tags=["translate"])
 
+FILES: Final[dict[str, Any]] = {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()}
+"""What OpenAPI is told of an answer that is a file."""
 _FORM: Final = {
     "requestBody": {
         "required": True,
@@ -81,7 +83,7 @@ Desk = Annotated[DocumentDesk, Depends(get_desk)]
 @router.post(
     "/documents",
     responses={
-        200: {"description": "The translated file", "content": {"application/octet-stream": {}}},
+        200: {"description": "The translated file", "content": FILES},
         **problem_responses(400, 404, 408, 413, 415, 422, 429, 500, 503),
     },
     openapi_extra=_FORM,

@@ -28,7 +28,7 @@ from transduce.serve.language_names import language_name
 from transduce.serve.languages import detect_all, detect_one, pairs, sources_of, told_languages
 from transduce.serve.options import TranslateOptions
 from transduce.serve.problems import Problem, ProblemResponse, as_problem, problem_responses
-from transduce.serve.routes_documents import Desk, attachment, upload_of
+from transduce.serve.routes_documents import FILES, Desk, attachment, upload_of
 from transduce.serve.schemas import Language, Text
 from transduce.serve.service import Service, TranslationService
 from transduce.serve.texts import Way, translate_texts
@@ -181,7 +181,7 @@ async def translate_file(
 
 @router.get(
     "/download_file/{name}",
-    responses={200: {"content": {"application/octet-stream": {}}}, **problem_responses(404)},
+    responses={200: {"content": FILES}, **problem_responses(404)},
     response_class=Response,
 )
 async def download_file(name: str, downloads: Annotated[Downloads, Depends(get_downloads)]) -> Response:

@@ -35,6 +35,8 @@ class ServeSettings:
     host_names: tuple[str, ...] = ()
     """Names, besides localhost, that clients may call the server by; looked at where only this machine can
     reach it, or where there are some."""
+    proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose word on a client's address (X-Forwarded-For) is believed."""
     requests_per_minute: int = 0
     """Most requests of one key, or without keys of one address; 0: as many as it likes."""
 
@@ -44,6 +46,8 @@ class ServeSettings:
     """Number form of the products (see translate/runtime.py)."""
     threads: int = 0
     """Threads that compute; 0: the physical cores that the process may use, or `OMP_NUM_THREADS`."""
+    search: tuple[tuple[str, Any], ...] = ()
+    """Fields of `SearchConfig` instead of the models' own, where a request gives none."""
     lazy: bool = False
     """Load a model when it is first asked for, not at the start."""
     memory: int = 0

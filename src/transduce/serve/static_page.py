@@ -174,7 +174,7 @@ def _not_built(directory: Path) -> Response:
         "<h1>The page was not built</h1>"
         f"<p>The service works, but its page is missing: {escape(reason)}.</p>"
         "<p>In a checkout, with Node and the npm registry at hand, <code>make page</code> builds it; "
-        'a released wheel holds it. The API is described at <a href="openapi.json">/openapi.json</a>.</p></html>'
+        'a released wheel holds it. The API: <a href="openapi.json">/openapi.json</a>.</p></html>'
     )
     headers = {"cache-control": "no-store", "content-security-policy": CONTENT_SECURITY_POLICY}
     return Response(text, status_code=503, headers=headers, media_type="text/html; charset=utf-8")
