@@ -255,7 +255,7 @@ class TranslationService:
         return await loop.run_in_executor(self._cutter, cut, loaded.translator, texts, options, read)
 
 
-def get_service(request: Request) -> TranslationService:
+async def get_service(request: Request) -> TranslationService:
     """The service of the app that a request came to; for `Depends`."""
     return cast(TranslationService, request.app.state.service)
 
