@@ -73,7 +73,7 @@ def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
 
 def serve(
     models: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MODEL]...", help="Model directories, or runs.")
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Model directories, or runs.")
     ] = None,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
@@ -96,6 +96,7 @@ def serve(
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    overrides: options.Overrides = None,
     max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
     max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
     max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
@@ -118,14 +119,14 @@ def serve(
     """Serve models over HTTP, to this machine unless told otherwise.
 
     Each model translates from its source to its target language; requests choose by these. A directory
-    that changes is loaded again, and takes its place without a pause. Without a model the page shows an
-    untrained one, and how to train your own.
+    that changes is loaded again, and takes its place without a pause. Without a model the page opens on a
+    small one that has learnt nothing, and says so.
 
     For example:
 
     - `transduce serve runs/en-de`
     - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
-    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10 --set search.patience=1`
     - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
     given = dict(locals())
@@ -137,6 +138,10 @@ def serve(
     own |= {"models": tuple(models or ()), "memory": parse_size(memory) if memory else 0}
     if watch is not None:
         own["watch_seconds"] = own.pop("watch")
+    if given := own.pop("overrides", ()):  # reading recipes loads more than an export needs
+        from transduce.recipe import search_overrides
+
+        own["search"] = tuple(sorted(search_overrides(given).items()))
     settings = ServeSettings(**own)
     from transduce.serve.server import serve as run
 

@@ -85,7 +85,24 @@ def test_a_lone_job_starts_at_once_on_all_threads():
         for _ in range(3):
             assert await answers(batcher, lane, ["a"]) == ["A"]
         assert time.monotonic() - begun < 2.0
-        assert [crowded for _, crowded in lane.batches] == [False] * 3
+        assert not lane.batches[0][1]
+
+    run(scenario())
+
+
+def test_threads_that_wait_for_each_other_are_noticed():
+    async def scenario():
+        class Busy(Echo):
+            def run(self, given, crowded):
+                self.batches.append(crowded)
+                time.sleep(0.002 if crowded or len(self.batches) == 1 else 0.2)
+                return given
+
+        lane = Busy()
+        batcher = Batcher(slots=2)
+        for _ in range(6):
+            await answers(batcher, lane, ["a"])
+        assert lane.batches == [False, False, True, True, True, True]
 
     run(scenario())
 

@@ -26,6 +26,7 @@ from transduce.lens.decoding import ROOT, WatchedSearch, path_to
 from transduce.lens.forward import LayerAttention, Pass, layer_attention
 from transduce.lens.interventions import AttentionKind, Interventions, check_head, num_layers
 from transduce.lens.logit_lens import LensRow, logit_lens
+from transduce.lens.occlusion import occlusion
 from transduce.lens.overview import Overview, overview_of
 from transduce.lens.shapes import Walk, walk_shapes
 from transduce.lens.steps import StepFigures, step_figures
@@ -241,6 +242,14 @@ class Trace:
         """
         with self.lens.changed(self.interventions) as model:
             return logit_lens(model, self.done, layer, self.predicted, k)
+
+    def occlusion(self) -> Tensor:
+        """How much each source token did for each output token, (decoder rows, source), in nats.
+
+        A positive cell says that the source token made the token which that row predicts likelier.
+        """
+        with self.lens.changed(self.interventions) as model:
+            return occlusion(model, self.done, self.predicted)
 
     @cached_property
     def alignment(self) -> TokenAlignment:

@@ -4,9 +4,9 @@ In:  jobs, each some pieces of one request and the lane that they go through. Ou
      as soon as it is there.
 Does not know: HTTP, models, texts; a lane runs the pieces.
 
-- A job that comes alone is run at once, on all threads. While others are under way, each batch has a
-  slot (a core) of its own, and waits a few milliseconds for company, so that those whom one batch has
-  answered can meet in the next.
+- A job that comes alone is run at once, on all threads where that pays (`pace.py`). While others are
+  under way, each batch has a slot (a core) of its own, and waits a few milliseconds for company, so that
+  those whom one batch has answered can meet in the next.
 - Turns go round: a batch takes a share of tokens from each job, so that a thousand texts cannot starve
   one sentence. Jobs meet in a batch only if their lanes are equal.
 - What a job no longer wants (`stream` was closed) leaves the queue; what runs is finished and dropped.
@@ -24,6 +24,8 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
+
+from transduce.serve.pace import Pace
 
 __all__ = ["BatchTold", "Batcher", "Lane", "Piece"]
 
@@ -112,6 +114,7 @@ class Batcher:
         self._contended = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._speed = 0.0
+        self._pace = Pace()
         self.waiting_pieces = self.waiting_tokens = self.running_tokens = 0
 
     async def stream(
@@ -201,7 +204,8 @@ class Batcher:
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(wait, self._timer_is_over)
                 return
-            self._start(self._take(lane), exclusive=not lane.parallel or (calm and self._is_small()))
+            together = calm and self._is_small() and self._pace.together
+            self._start(self._take(lane), exclusive=together or not lane.parallel)
 
     def _timer_is_over(self) -> None:
         self._timer = None
@@ -275,9 +279,11 @@ class Batcher:
         begun = time.monotonic()
         running = loop.run_in_executor(self._pool, lane.run, contents, not exclusive)
         self._running.add(running)
-        running.add_done_callback(lambda done: self._finish(done, batch, begun))
+        running.add_done_callback(lambda done: self._finish(done, batch, begun, exclusive))
 
-    def _finish(self, done: asyncio.Future[Sequence[Any]], batch: _Batch, begun: float) -> None:
+    def _finish(
+        self, done: asyncio.Future[Sequence[Any]], batch: _Batch, begun: float, exclusive: bool
+    ) -> None:
         seconds = max(time.monotonic() - begun, 1e-6)
         self._running.discard(done)
         self._exclusive = False
@@ -285,6 +291,8 @@ class Batcher:
         self.running_tokens -= tokens
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
         if error is None:
+            if batch[0][0].lane.parallel and len(batch) < 2 * self._slots:
+                self._pace.note(together=exclusive, tokens=tokens, seconds=seconds)
             speed = tokens / seconds * (1 + len(self._running))
             self._speed += (_MEMORY if self._speed else 1.0) * (speed - self._speed)
             self._deliver(batch, done.result())

@@ -6,7 +6,7 @@ Does not know: the queue, who waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from transduce.errors import DataError
@@ -17,7 +17,7 @@ from transduce.translate.split import Segment
 from transduce.translate.translation import Translation
 from transduce.translate.translator import Translator
 
-__all__ = ["Content", "Lane", "Text", "cut"]
+__all__ = ["Content", "Lane", "Special", "Text", "cut"]
 
 _BATCH_TOKENS = 2048  # of an engine that cuts its own batches: enough for it to choose from
 
@@ -92,8 +92,20 @@ class Text:
         return translator.join(self.text, parts, self.segments, **options.needs)
 
 
-def cut(translator: Translator, texts: Sequence[str], options: TranslateOptions) -> list[Text]:
+Special = Callable[["Translator", int, str, str, TranslateOptions], "Text | None"]
+"""Makes a `Text` of one that needs more than cutting, or None."""
+
+
+def cut(
+    translator: Translator, texts: Sequence[str], options: TranslateOptions, special: Special | None = None
+) -> list[Text]:
     """The texts in pieces, measured.
+
+    Args:
+        translator: measures and cuts.
+        texts: of one request.
+        options: of that request.
+        special: asked first for each text (see kept_texts.py).
 
     Raises:
         SearchError: the options contradict each other, or the engine lacks them.
@@ -105,6 +117,10 @@ def cut(translator: Translator, texts: Sequence[str], options: TranslateOptions)
         raise DataError(f"{len(texts)} texts came with {len(prefixes)} prefixes: give one for each")
     found = []
     for index, (text, prefix) in enumerate(zip(texts, prefixes, strict=True)):
+        own = special(translator, index, text, prefix, options) if special is not None else None
+        if own is not None:
+            found.append(own)
+            continue
         segments = translator.segments(text)
         pieces = [
             Piece(

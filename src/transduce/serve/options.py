@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.errors import SearchError
 from transduce.search.config import SearchConfig
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from transduce.translate.glossary import Glossary
     from transduce.translate.protect import Kind, Protection
 
-__all__ = ["TranslateOptions"]
+__all__ = ["Format", "TranslateOptions"]
+
+Format = Literal["plain", "text", "html"]
+"""`plain`: as `Translator.translate` does. `text`: emoji and words of scripts that the model does not know
+are carried past it. `html`: tags too."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class TranslateOptions:
     """Kinds of text that stay as they are (translate/protect.py)."""
     prefixes: tuple[str, ...] | None = None
     """For each text the words that its translation must begin with."""
+    format: Format = "plain"
+    """How texts are read, see `Format`."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -60,12 +66,13 @@ class TranslateOptions:
         details: bool = False,
         protect: tuple[Kind, ...] = (),
         prefixes: tuple[str, ...] | None = None,
+        format: Format = "plain",  # noqa: A002 -- the word the request uses
         **search: Any,
     ) -> TranslateOptions:
         """Options from a call's words; fields of `SearchConfig` that are None were not given."""
         given = tuple(sorted((name, value) for name, value in search.items() if value is not None))
         entries = tuple((glossary or {}).items())
-        return cls(given, alignment, details, entries, protect, prefixes)
+        return cls(given, alignment, details, entries, protect, prefixes, format)
 
     @property
     def is_sample(self) -> bool:
@@ -75,7 +82,7 @@ class TranslateOptions:
     @cached_property
     def shared(self) -> TranslateOptions:
         """These options without what belongs to single texts."""
-        return replace(self, prefixes=None) if self.prefixes is not None else self
+        return replace(self, prefixes=None, format="plain")
 
     @property
     def needs(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Registry:
 
         Raises:
             ModelError: one is missing or cannot be read.
-            ServeError: two are for one pair of languages.
+            ServeError: there are two for one pair of languages.
         """
         self._settings = settings
         self.models = [ServedModel(path, settings) for path in settings.models]
@@ -66,14 +66,14 @@ class Registry:
         Raises:
             Problem: there is none, or more than one.
         """
-        if not self.models:
-            detail = "this server was given no model: start it with one, as in `transduce serve runs/en-de`"
-            raise Problem(404, "No such model", detail, "no-model", {"pairs": []})
         found = [
             model
             for model in self.models
             if _suits(source, model.source, self.models) and _suits(target, model.target, self.models)
         ]
+        if not self.models:
+            detail = "no model is served: start with one, as in `transduce serve runs/en-de`"
+            raise Problem(404, "No model", detail, "no-model", {"pairs": []})
         there = ", ".join(model.pair for model in self.models)
         asked = f"{source or 'any language'} → {target or 'any language'}"
         extra = {"pairs": [[model.source, model.target] for model in self.models]}

@@ -84,12 +84,14 @@ def options_of(asked: TranslateRequest) -> TranslateOptions:
         details=asked.details,
         protect=kinds,
         prefixes=None if prefixes is None else tuple(prefixes),
+        format=asked.format,
         **{name: getattr(asked, name) for name in _SEARCH},
     )
 
 
 _SEARCH = (
-    "beam_size", "n_best", "length_penalty", "alpha", "method", "seed", "temperature", "top_k", "top_p",
+    "beam_size", "n_best", "length_penalty", "alpha", "patience",
+    "method", "seed", "temperature", "top_k", "top_p",
 )  # fmt: skip
 
 

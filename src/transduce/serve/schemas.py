@@ -54,6 +54,12 @@ Text = Annotated[str, AfterValidator(_readable)]
 Language = Annotated[str, Field(min_length=1, max_length=35, examples=["en"])]
 
 
+def _one_of(given: str, *absent: str) -> dict[str, Any]:
+    """What JSON Schema says of a field that must be there, and of those that must not."""
+    null = {name: {"type": "null"} for name in absent}
+    return {"required": [given], "properties": {given: {"not": {"type": "null"}}, **null}}
+
+
 class TranslateRequest(StrictModel):
     """What to translate, and how; what is left out is as the model's own settings have it."""
 
@@ -62,7 +68,8 @@ class TranslateRequest(StrictModel):
             "examples": [
                 {"text": "one two three"},
                 {"texts": ["one two", "three"], "beam_size": 4, "n_best": 2, "alignment": True},
-            ]
+            ],
+            "oneOf": [_one_of("text", "texts", "prefixes"), _one_of("texts", "text", "prefix")],
         }
     )
 
@@ -70,6 +77,7 @@ class TranslateRequest(StrictModel):
     texts: list[Text] | None = Field(None, description="Several, each translated on its own.")
     source: Language | None = Field(None, description="Language of the texts, where one must be chosen.")
     target: Language | None = Field(None, description="Language to translate into, as above.")
+    format: Literal["text", "html"] = Field("text", description="html: tags stay, in place.")
     beam_size: int | None = Field(None, ge=1, description="1 is greedy and fastest.")
     n_best: int | None = Field(None, ge=1, description="How many translations of each text.")
     alignment: bool = Field(False, description="Which source token each target token looked at most.")
@@ -84,6 +92,12 @@ class TranslateRequest(StrictModel):
     )
     length_penalty: Literal["gnmt", "power"] | None = None
     alpha: float | None = Field(None, description="Exponent of the length penalty.", allow_inf_nan=False)
+    patience: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="1 ends the search sooner, now and then with another answer.",
+    )
     method: Literal["beam", "sample"] | None = Field(None, description="`sample` draws translations.")
     seed: int | None = Field(None, ge=0, lt=2**32, description="The same seed draws the same samples.")
     temperature: float | None = Field(None, gt=0, allow_inf_nan=False)

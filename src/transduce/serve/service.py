@@ -14,11 +14,13 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
 from transduce.serve.batching import Batcher
+from transduce.serve.kept_texts import KeptText, kept_text
 from transduce.serve.lanes import Lane, Text, cut
 from transduce.serve.metrics import Metrics
 from transduce.serve.models import Loaded
@@ -148,7 +150,10 @@ class TranslationService:
         loaded = await self.registry.loaded(model)
         with self.registry.lease(model, loaded):
             whole = await self._cut(loaded, texts, options)
-            lane = Lane(loaded, options.shared, next(self._numbers) if options.is_sample else -1)
+            shared = options.shared
+            if any(isinstance(text, KeptText) and text.aligned for text in whole):
+                shared = replace(shared, alignment=True)
+            lane = Lane(loaded, shared, next(self._numbers) if options.is_sample else -1)
             pieces = [piece for text in whole for piece in text.pieces]
             self._admit(len(pieces), sum(piece.tokens for piece in pieces))
             owners = [(text, place) for text in whole for place in range(len(text.pieces))]
@@ -243,10 +248,11 @@ class TranslationService:
 
     async def _cut(self, loaded: Loaded, texts: Sequence[str], options: TranslateOptions) -> list[Text]:
         """The texts in pieces; where that takes a while, other clients are served meanwhile."""
+        read = kept_text if options.format != "plain" else None
         if sum(map(len, texts)) <= _FEW:
-            return cut(loaded.translator, texts, options)
+            return cut(loaded.translator, texts, options, read)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._cutter, cut, loaded.translator, texts, options)
+        return await loop.run_in_executor(self._cutter, cut, loaded.translator, texts, options, read)
 
 
 def get_service(request: Request) -> TranslationService:

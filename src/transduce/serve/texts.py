@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from transduce.serve.kept_texts import fragment
 from transduce.serve.options import TranslateOptions
 from transduce.translate.documents.inline import Inline, plain_text
 from transduce.translate.protect import Protection
@@ -18,7 +19,6 @@ from transduce.translate.segments import Plan, Rendered
 
 if TYPE_CHECKING:
     from transduce.serve.service import TranslationService
-    from transduce.translate.documents.html import HtmlFragment
     from transduce.translate.translation import Translation
 
 __all__ = ["Way", "translate_inlines", "translate_texts"]
@@ -94,7 +94,7 @@ async def translate_texts(way: Way, texts: Sequence[str], *, html: bool = False)
     Raises:
         Problem: as `TranslationService.translate`.
     """
-    pages = [_fragment(text) for text in texts] if html else []
+    pages = [fragment(text) for text in texts] if html else []
     parts: list[list[Inline]] = [page.inlines for page in pages] if html else [[(text,)] for text in texts]
     plan, found = await _found(way, [inline for part in parts for inline in part], protect=True)
     ranks = 1 + max((len(translation.alternatives) for translation in found.values()), default=0)
@@ -124,10 +124,3 @@ async def _found(
 def _ranked(translation: Translation, rank: int) -> Translation:
     """The translation of that rank, or the last there is."""
     return ([translation, *translation.alternatives])[min(rank, len(translation.alternatives))]
-
-
-def _fragment(text: str) -> HtmlFragment:
-    from transduce.translate.documents.document import DocumentOptions
-    from transduce.translate.documents.html import HtmlFragment
-
-    return HtmlFragment(text.encode(), "the text", DocumentOptions())
