@@ -238,4 +238,4 @@ def test_without_a_model_an_untrained_one_is_shown_and_translating_says_how_to_g
         assert client.post("/api/v1/traces", json={"text": "one two"}).status_code == 201
         answer = client.post("/api/v1/translate", json={"text": "one two"})
         assert answer.status_code == 404
-        assert "was given no model: start it with one" in answer.json()["detail"]
+        assert "no model is served: start with one" in answer.json()["detail"]
