@@ -1,10 +1,10 @@
 """What our service is measured against: a FastAPI application as one writes it in ten minutes.
 
-    python benchmarks/serve/plain_server.py --kind lock --model runs/en-de --port 8001
+python benchmarks/serve/plain_server.py --kind lock --model runs/en-de --port 8001
 
-    lock     our own `Translator`, one request at a time: what the batches across requests bring
-    threads  `ctranslate2.Translator` with its defaults, called from FastAPI's thread pool
-    stub     a constant: what HTTP alone allows here, and whether the load generator keeps up
+lock     our own `Translator`, one request at a time: what the batches across requests bring
+threads  `ctranslate2.Translator` with its defaults, called from FastAPI's thread pool
+stub     a constant: what HTTP alone allows here, and whether the load generator keeps up
 """
 
 from __future__ import annotations
