@@ -132,6 +132,8 @@ class Around:
             "seconds": round(seconds, 4),
             "client": client[0] if client else "",
         }
+        if caller := scope.get("state", {}).get("caller"):
+            fields = {**fields, "caller": caller}
         _access.info("request", extra={"fields": fields})
 
 
