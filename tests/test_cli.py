@@ -60,7 +60,17 @@ def test_every_verb_shows_an_example(run, verb):
 
 
 def test_help_loads_nothing_heavy():
-    heavy = ["torch", "ctranslate2", "numpy", "sentencepiece", "sacrebleu", "pydantic", "lxml"]
+    heavy = [
+        "torch",
+        "ctranslate2",
+        "numpy",
+        "sentencepiece",
+        "sacrebleu",
+        "pydantic",
+        "lxml",
+        "fastapi",
+        "uvicorn",
+    ]
     code = (
         "import sys\nsys.argv = ['transduce', '--help']\nfrom transduce.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ROOT", "append_line", "commit", "hardware", "today"]
+__all__ = ["ROOT", "append_line", "commit", "cpu_seconds", "hardware", "resident_mb", "today"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,10 +39,28 @@ def hardware() -> str:
     return f"{os.cpu_count()} cores {processor}, {gib:.0f} GiB"
 
 
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process; 0 when it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def cpu_seconds(pid: int) -> float:
+    """Time of a core that a process has taken so far, all its threads; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # of the user, of the system
+
+
 def commit() -> str:
     """The checkout's commit, marked when the package or the benchmark differ from it."""
     head = _git("rev-parse", "--short", "HEAD")
-    changed = _git("status", "--porcelain", "--", "src", "benchmarks/train")
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks", ":!benchmarks/results")
     return f"{head}-dirty" if head and changed else head
 
 

@@ -14,7 +14,6 @@ when memory is not flat or the outputs are not equal.
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import random
 import signal
@@ -30,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
-from record import append_line, commit, hardware  # noqa: E402
+from record import append_line, commit, hardware, resident_mb  # noqa: E402
 
 from digits import TINY_SETTINGS, digit_pairs  # noqa: E402
 
@@ -68,15 +67,6 @@ def write_lines(path: Path, lines: int) -> None:
     with path.open("w") as file:
         for source, _ in digit_pairs(lines, seed=7):
             file.write(source + "\n")
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process; 0 when it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0.0
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def watch(command: list[str], output: Path, kill_at: int | None = None) -> Watched:

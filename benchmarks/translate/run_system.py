@@ -5,7 +5,7 @@
 Prints one JSON line: seconds to import and load, seconds of translating (tokenising and joining included),
 latency of single sentences with --alone, target tokens, peak memory. The translations go to --output.
 
-    transduce-torch, transduce-torch-int8   our engine over the model directory
+    transduce-torch[-int8[-exact]]          our engine over the model directory
     transduce-ct2                           our engine over the export (DIR is the export)
     ctranslate2-default, ctranslate2-best   the same export, called from Python as its documentation
                                             shows, and with the settings that were fastest here
@@ -28,6 +28,7 @@ Translate = Callable[[Sequence[str]], tuple[list[str], int]]
 """Sentences in; translations and the number of target tokens out."""
 
 _HF_BATCH = 32
+_WARM_UP = 5  # single sentences
 
 
 def _transduce(options: argparse.Namespace) -> Translate:
@@ -35,7 +36,9 @@ def _transduce(options: argparse.Namespace) -> Translate:
     from transduce.translate.translator import Translator
 
     _, kind, *rest = options.system.split("-")
-    runtime = Runtime(threads=options.threads, compute_type=rest[0] if rest else "default")
+    runtime = Runtime(
+        threads=options.threads, compute_type=rest[0] if rest else "default", exact="exact" in rest
+    )
     engine = "torch" if kind == "torch" else "ctranslate2"
     translator = Translator.load(options.model, engine=engine, runtime=runtime)
 
@@ -117,6 +120,7 @@ def _transformers(options: argparse.Namespace) -> Translate:
 SYSTEMS = {
     "transduce-torch": (_transduce, "transduce"),
     "transduce-torch-int8": (_transduce, "transduce"),
+    "transduce-torch-int8-exact": (_transduce, "transduce"),
     "transduce-ct2": (_transduce, "transduce"),
     "ctranslate2-default": (_ctranslate2, "ctranslate2"),
     "ctranslate2-best": (_ctranslate2, "ctranslate2"),
@@ -166,19 +170,20 @@ def _one_by_one(
     translate: Translate, texts: Sequence[str], figures: dict[str, object]
 ) -> tuple[list[str], int]:
     """Each sentence in a call of its own; the first calls warm up and are timed apart."""
-    found, count, times = [], 0, []
+    found, counts, times = [], [], []
     for text in texts:
         begun = time.perf_counter()
         (own,), tokens = translate([text])
         times.append(time.perf_counter() - begun)
         found.append(own)
-        count += tokens
-    steady = sorted(times[5:] or times)
+        counts.append(tokens)
+    skip = _WARM_UP if len(times) > _WARM_UP else 0
+    steady = sorted(times[skip:])
     figures["first_ms"] = round(1000 * times[0], 1)
     figures["p50_ms"] = round(1000 * statistics.median(steady), 2)
     figures["p95_ms"] = round(1000 * steady[int(0.95 * (len(steady) - 1))], 2)
-    figures["ms_per_token"] = round(1000 * sum(steady) / max(1, count), 3)
-    return found, count
+    figures["ms_per_token"] = round(1000 * sum(steady) / max(1, sum(counts[skip:])), 3)
+    return found, sum(counts)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ The model is one run of `transduce train` (benchmarks/translate/base.toml on Mul
 its exports are made here, once. Two sets: Multi30k test_2016 (1,000 short sentences, as they come) and the
 pydocs test (1,500 paragraphs). Systems take turns, each time in a process of its own; figures are medians
 of the rounds. `seconds` is the translating alone, `wall_s` with start-up and loading, `command_s` the whole
-`transduce translate`. Needs a quiet machine.
+`transduce translate`. fairseq runs with the same weights in an environment of its own, if --peers holds one
+(see benchmarks/README.md); its tokenising is not timed. Needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ SETS = {
 MEDIANS = (
     "seconds", "wall_s", "command_s", "load_s", "first_ms", "p50_ms", "p95_ms", "ms_per_token", "peak_mb",
 )  # fmt: skip
+_FAIRSEQ = "fairseq"
 # name → (system of run_system.py, which directory of the work, threads of a lone sentence)
 ROWS = {
     "transduce-torch": ("transduce-torch", "model", 0),
     "transduce-torch-int8": ("transduce-torch-int8", "model", 0),
+    "transduce-torch-int8-exact": ("transduce-torch-int8-exact", "model", 0),
     "transduce-ct2-float32": ("transduce-ct2", "ct2-float32", 0),
     "transduce-ct2-int8": ("transduce-ct2", "ct2-int8", 0),
     "transduce-ct2-int8-shortlist": ("transduce-ct2", "ct2-int8-shortlist", 0),
@@ -49,6 +52,7 @@ ROWS = {
     "ctranslate2-best-float32": ("ctranslate2-best", "ct2-float32", 2),
     "ctranslate2-best-int8": ("ctranslate2-best", "ct2-int8", 1),
     "transformers": ("transformers", "hf", 0),
+    _FAIRSEQ: (_FAIRSEQ, "model", 0),
 }
 
 
@@ -61,7 +65,7 @@ def exports(model: Path, work: Path, training: tuple[Path, Path] | None) -> None
     }
     if training is not None:
         source, target = map(str, training)
-        shortlist = ["--shortlist", "--source", source, "--target", target]
+        shortlist = ["--source", source, "--target", target]
         made["ct2-int8-shortlist"] = [*made["ct2-int8"], *shortlist]
     inside = model / "model" if (model / "model").exists() else model
     if not (work / "model").exists():
@@ -82,6 +86,8 @@ def measure(name: str, source: Path, work: Path, options: argparse.Namespace) ->
     system, directory, lone_threads = ROWS[name]
     output = work / "output" / f"{name}.{source.stem}.{options.beam_size}.txt"
     output.parent.mkdir(exist_ok=True)
+    if system == _FAIRSEQ:
+        return measure_fairseq(source, work, output, options)
     command = [sys.executable, "-W", "ignore", str(HERE / "run_system.py"), "--system", system]
     command += ["--model", str(work / directory), "--source", str(source), "--output", str(output)]
     command += ["--tokenizer", str(next((work / "model").glob("*.model")))]
@@ -89,13 +95,39 @@ def measure(name: str, source: Path, work: Path, options: argparse.Namespace) ->
     command += ["--lone-threads", str(lone_threads or options.threads)] + (
         ["--alone"] if options.alone else []
     )
+    return run(name, command) | {"output": output}
+
+
+def measure_fairseq(source: Path, work: Path, output: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """One round of fairseq, ids in and ids out; texts are made of them here."""
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(next((work / "model").glob("*.model"))))
+    ids, found = output.with_suffix(".in.json"), output.with_suffix(".out.json")
+    ids.write_text(json.dumps(pieces.encode(source.read_text(encoding="utf-8").split("\n")[:-1])))
+    command = [
+        str(options.peers / "fairseq" / "bin" / "python"),
+        "-W",
+        "ignore",
+        str(HERE / "run_fairseq.py"),
+    ]
+    command += ["--model", str(work / "model"), "--ids", str(ids), "--output", str(found)]
+    command += ["--beam-size", str(options.beam_size), "--threads", str(options.threads)]
+    figures = run(_FAIRSEQ, command + (["--alone"] if options.alone else []))
+    rows = json.loads(found.read_text(encoding="utf-8"))
+    output.write_text("".join(f"{pieces.decode(row)}\n" for row in rows), encoding="utf-8")
+    return figures | {"output": output}
+
+
+def run(name: str, command: list[str]) -> dict[str, Any]:
+    """The figures that a process prints last, and its whole time."""
     started = time.perf_counter()
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     wall = time.perf_counter() - started
     if result.returncode:
         raise RuntimeError(f"{name}: {result.stderr.strip()[-1500:]}")
     figures: dict[str, Any] = json.loads(result.stdout.strip().rpartition("\n")[2])
-    return figures | {"wall_s": round(wall, 2), "output": output}
+    return figures | {"wall_s": round(wall, 2)}
 
 
 def command_line(name: str, source: Path, work: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -145,7 +177,9 @@ def summary(
     output = rounds[-1]["output"].read_text(encoding="utf-8").split("\n")[:-1]
     right = reference.read_text(encoding="utf-8").split("\n")[:-1]
     tokens, seconds = rounds[-1]["target_tokens"], median("seconds") or 1.0
-    line = {"bench": "translate/throughput", "system": name, "version": version(rounds[-1]["distribution"])}
+    last = rounds[-1]
+    line = {"bench": "translate/throughput", "system": name}
+    line["version"] = last.get("version") or version(last["distribution"])
     line |= labels | {
         "tok_s": round(tokens / seconds, 1),
         "sentences_s": round(len(output) / seconds, 2),
@@ -154,18 +188,7 @@ def summary(
         "rounds": len(rounds),
         "wall_s_all": [r["wall_s"] for r in rounds],
     }
-    keys = (
-        "seconds",
-        "wall_s",
-        "command_s",
-        "load_s",
-        "first_ms",
-        "p50_ms",
-        "p95_ms",
-        "ms_per_token",
-        "peak_mb",
-    )
-    line |= {key: value for key in keys if (value := median(key)) is not None}
+    line |= {key: value for key in MEDIANS if (value := median(key)) is not None}
     return line | {"date": today(), "hardware": hardware(), "commit": commit()}
 
 
@@ -179,6 +202,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="directory with multi30k/ and pydocs/")
     parser.add_argument("--training", type=Path, nargs=2, metavar="FILE", help="its text, for the shortlist")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmark-translate"))
+    parser.add_argument("--peers", type=Path, help="directory with other toolkits' environments")
     parser.add_argument("--systems", default=",".join(ROWS), help="comma-separated (all)")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated (all)")
     parser.add_argument("--beam-size", type=int, default=4)
@@ -197,6 +221,8 @@ def main() -> None:
     for set_name in options.sets.split(","):
         source, reference = files[set_name]
         names = [n for n in options.systems.split(",") if (work / ROWS[n][1]).exists()]
+        if options.peers is None:
+            names = [name for name in names if name != _FAIRSEQ]
         results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
         for number in range(options.rounds):
             for name in names:

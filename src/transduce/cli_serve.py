@@ -6,11 +6,14 @@ A limit that is not given is `ServeSettings`' own. Nothing heavy is imported bef
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce import cli_options as options
+
+if TYPE_CHECKING:
+    from transduce.serve.settings import ServeSettings
 
 __all__ = ["serve"]
 
@@ -72,7 +75,9 @@ def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model directories, or runs.")],
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Model directories, or runs.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
     lazy: Annotated[
@@ -94,6 +99,7 @@ def serve(
     engine: options.Engine = "auto",
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
+    overrides: options.Overrides = None,
     max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
     max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
     max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
@@ -116,25 +122,35 @@ def serve(
     """Serve models over HTTP, to this machine unless told otherwise.
 
     Each model translates from its source to its target language; requests choose by these. A directory
-    that changes is loaded again, and takes its place without a pause.
+    that changes is loaded again, and takes its place without a pause. Without a model the page opens on a
+    small one that has learnt nothing, and says so.
 
     For example:
 
     - `transduce serve runs/en-de`
     - `transduce serve runs/en-de runs/de-en --port 8080 --lazy --memory 4GB`
-    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10`
+    - `transduce serve runs/en-de --max-texts 50 --request-seconds 10 --set search.patience=1`
     - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
-    given = dict(locals())
+    settings = _settings(dict(locals()))
+    from transduce.serve.server import serve as run
+
+    run(settings)
+
+
+def _settings(given: dict[str, Any]) -> ServeSettings:
+    """What the options come to; one that was not given keeps the setting's own value."""
     from transduce.serve.settings import ServeSettings
     from transduce.train.memory import parse_size
 
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
-    own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
-    if watch is not None:
+    own["models"] = own.get("models", ())
+    own["memory"] = parse_size(own["memory"]) if own["memory"] else 0
+    if "watch" in own:
         own["watch_seconds"] = own.pop("watch")
-    settings = ServeSettings(**own)
-    from transduce.serve.server import serve as run
+    if overrides := own.pop("overrides", ()):  # reading recipes loads more than an export needs
+        from transduce.recipe import search_overrides
 
-    run(settings)
+        own["search"] = tuple(sorted(search_overrides(overrides).items()))
+    return ServeSettings(**own)

@@ -171,6 +171,25 @@ def test_shapes_and_the_logit_lens(page, posted, here):
     assert [row["top"] for row in layers[-1]["rows"]] == [step["top"] for step in last]
 
 
+def test_occlusion_and_tensors_by_name(page, posted, here):
+    links = posted.json()["links"]
+    found = arrays(page.get(links["occlusion"], headers=BYTES))
+    np.testing.assert_allclose(found["drop"], here.occlusion().numpy(), atol=1e-5)
+    assert found["drop"].shape == (len(found["q_tokens"]), len(found["k_tokens"]))
+    name = "encoder.layers.1.self_attention.weights"
+    walked = arrays(page.get(links["tensors"], params={"name": name}, headers=BYTES))
+    np.testing.assert_allclose(walked[name][0, 1], here.head("enc_self", 1, 1).weights.numpy(), atol=1e-6)
+
+
+def test_what_was_compared_is_not_kept_alive_by_what_came_of_it(page, posted):
+    body = page.post(posted.json()["links"]["what_if"], json={}).json()
+    kept = page.app.state.lenses.find(body["id"])
+    assert kept.trace.parent is None
+    assert page.get(body["links"]["self"]).json() == body
+    again = page.post(body["links"]["what_if"], json={}).json()
+    assert again["parent"] == body["id"]
+
+
 def test_what_if_nothing_changes_nothing_changes(page, posted):
     answer = page.post(posted.json()["links"]["what_if"], json={})
     assert answer.status_code == 201
@@ -379,24 +398,19 @@ def test_a_full_queue_answers_429(run, open_page):
     assert found["limit"] == 0
 
 
-def test_without_a_model_an_untrained_one_stands_in_and_says_so(page):
-    lenses = page.app.state.lenses
-    page.app.state.lenses = LensService()
-    try:
-        body = page.get("/api/v1/model").json()
-        assert (body["name"], body["trained"]) == ("untrained", False)
-        assert "untrained" in body["note"]
-        traced = page.post(URL, json={"text": "I love you. 我爱你 爿"}).json()
-        assert traced["trained"] is False
-        assert (
-            arrays(page.get(traced["links"]["head"] + "?kind=enc_self&layer=2&head=3", headers=BYTES))[
-                "weights"
-            ].shape
-            == (traced["rows"]["encoder"],) * 2
-        )
-        problem(page.get("/api/v1/training"), 404, "no-log")
-    finally:
-        page.app.state.lenses = lenses
+def test_without_a_model_an_untrained_one_stands_in_and_says_so(open_page):
+    page = open_page()
+    body = page.get("/api/v1/model").json()
+    assert (body["name"], body["trained"]) == ("untrained", False)
+    assert "untrained" in body["note"]
+    traced = page.post(URL, json={"text": "I love you. 我爱你 爿"}).json()
+    assert traced["trained"] is False
+    head = page.get(traced["links"]["head"] + "?kind=enc_self&layer=2&head=3", headers=BYTES)
+    assert arrays(head)["weights"].shape == (traced["rows"]["encoder"],) * 2
+    problem(page.get("/api/v1/training"), 404, "no-log")
+    assert page.get("/api/v1/models").json()["models"] == []
+    found = problem(page.post("/api/v1/translate", json={"text": "x"}), 404, "no-model")
+    assert "transduce serve runs/en-de" in found["detail"]
 
 
 def test_an_export_alone_cannot_be_looked_into_and_says_how_to(served, open_page):

@@ -73,6 +73,21 @@ def test_it_answers_and_logs_no_text(server):
     assert "secretword" not in json.dumps(server.lines)
 
 
+def test_an_answer_does_not_wait_for_acknowledgements(server):
+    """Forty milliseconds a request, if Nagle's algorithm meets delayed acknowledgements."""
+    times = []
+    with socket.create_connection(server.address) as connection:
+        connection.settimeout(10)
+        for _ in range(40):  # the first of a connection are acknowledged at once
+            begun = time.monotonic()
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            found = b""
+            while not found.endswith(b"}"):
+                found += connection.recv(10_000)
+            times.append(time.monotonic() - begun)
+    assert min(times[20:]) < 0.03
+
+
 def test_headers_a_byte_at_a_time_are_cut_off(server):
     with socket.create_connection(server.address) as connection:
         begun = time.monotonic()
@@ -232,7 +247,11 @@ def test_what_cannot_be_served_is_one_line_and_exit_code_2(served, server, tmp_p
     for arguments, words in [
         ((tmp_path / "nowhere",), "there is no model directory"),
         ((served, "--port", port), f"cannot listen at 127.0.0.1:{port} (Address already in use): choose"),
-        ((served, "--max-texts", "0"), "max_texts is 0, but must be at least 1"),
+        (
+            (served, "--max-texts", "0", "--set", "search.patience=1"),
+            "max_texts is 0, but must be at least 1",
+        ),
+        ((served, "--set", "search.patiense=1", "--port", "0"), "patiense"),
     ]:
         result = serve(*arguments)
         last = result.stderr.strip().split("\n")[-1]

@@ -334,6 +334,23 @@ def test_a_torch_model_writes_what_it_must_and_runs_alone(tmp_path):
     run(scenario())
 
 
+def test_the_servers_search_settings_hold_where_a_request_gives_none(served, offline):
+    texts = sentences(20, seed=12)
+
+    async def scenario():
+        async with running(served, search=(("beam_size", 1), ("max_extra_len", 3))) as service:
+            expected = offline.translate(texts, beam_size=1, max_extra_len=3)
+            assert_same(await service.translate(texts), expected)
+            own = TranslateOptions.of(beam_size=3, patience=1.0)
+            expected = offline.translate(texts, beam_size=3, patience=1.0, max_extra_len=3)
+            assert_same(await service.translate(texts, options=own), expected)
+        with pytest.raises(SearchError, match="larger than beam_size"):
+            async with running(served, search=(("n_best", 3), ("beam_size", 2))):
+                pass
+
+    run(scenario())
+
+
 # --- Models -------------------------------------------------------------------------------------------
 
 
@@ -378,8 +395,6 @@ def test_models_that_cannot_be_served_together_or_at_all(three, tmp_path):
     shutil.copytree(three[0], twin)
     with pytest.raises(ServeError, match=r"en-de and .*twin both translate en → de"):
         TranslationService(ServeSettings(models=(three[0], twin)))
-    with pytest.raises(ServeError, match="there is no model to serve"):
-        TranslationService(ServeSettings())
     with pytest.raises(ModelError, match="there is no model directory"):
         TranslationService(ServeSettings(models=(tmp_path / "nowhere",)))
     (twin / "ct2" / "model.bin").write_bytes(b"\xff" * 100)

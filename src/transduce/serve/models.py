@@ -68,6 +68,7 @@ class ServedModel:
             compute_type=cast(ComputeType, settings.compute_type),
             batch_tokens=settings.batch_tokens,
         )
+        self._search = dict(settings.search)
         self.source, self.target = self._languages()
         self.loaded: Loaded | None = None
         self.problem = ""
@@ -84,10 +85,12 @@ class ServedModel:
 
         Raises:
             ModelError: it cannot be loaded, or has come to be of other languages.
+            SearchError: the server's search settings contradict the model's.
         """
         fingerprint = self.fingerprint()
         try:
             translator = Translator.load(self.path, engine=self._engine, runtime=self._runtime)
+            translator.config = translator.check(**self._search)
             _try(translator)
         except TransduceError:
             raise

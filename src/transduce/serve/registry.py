@@ -37,14 +37,10 @@ class Registry:
 
         Raises:
             ModelError: one is missing or cannot be read.
-            ServeError: there are none, or two for one pair of languages.
+            ServeError: there are two for one pair of languages.
         """
         self._settings = settings
         self.models = [ServedModel(path, settings) for path in settings.models]
-        if not self.models:
-            raise ServeError(
-                "there is no model to serve: name one or more, as in `transduce serve runs/en-de`"
-            )
         _check_pairs(self.models)
         self._loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
         self._loading: dict[ServedModel, asyncio.Task[Loaded]] = {}
@@ -75,6 +71,9 @@ class Registry:
             for model in self.models
             if _suits(source, model.source, self.models) and _suits(target, model.target, self.models)
         ]
+        if not self.models:
+            detail = "no model is served: start with one, as in `transduce serve runs/en-de`"
+            raise Problem(404, "No model", detail, "no-model", {"pairs": []})
         there = ", ".join(model.pair for model in self.models)
         asked = f"{source or 'any language'} → {target or 'any language'}"
         extra = {"pairs": [[model.source, model.target] for model in self.models]}

@@ -90,7 +90,8 @@ def options_of(asked: TranslateRequest) -> TranslateOptions:
 
 
 _SEARCH = (
-    "beam_size", "n_best", "length_penalty", "alpha", "method", "seed", "temperature", "top_k", "top_p",
+    "beam_size", "n_best", "length_penalty", "alpha", "patience",
+    "method", "seed", "temperature", "top_k", "top_p",
 )  # fmt: skip
 
 

@@ -92,6 +92,13 @@ class TranslateRequest(StrictModel):
     )
     length_penalty: Literal["gnmt", "power"] | None = None
     alpha: float | None = Field(None, description="Exponent of the length penalty.", allow_inf_nan=False)
+    patience: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        description="1 ends the search sooner, now and then with another answer.",
+    )
     method: Literal["beam", "sample"] | None = Field(None, description="`sample` draws translations.")
     seed: int | None = Field(None, ge=0, lt=2**32, description="The same seed draws the same samples.")
     temperature: float | None = Field(None, gt=0, allow_inf_nan=False)

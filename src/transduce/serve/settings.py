@@ -46,6 +46,8 @@ class ServeSettings:
     """Number form of the products (see translate/runtime.py)."""
     threads: int = 0
     """Threads that compute; 0: the physical cores that the process may use, or `OMP_NUM_THREADS`."""
+    search: tuple[tuple[str, Any], ...] = ()
+    """Fields of `SearchConfig` instead of the models' own, where a request gives none."""
     lazy: bool = False
     """Load a model when it is first asked for, not at the start."""
     memory: int = 0

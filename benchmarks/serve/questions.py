@@ -1,0 +1,51 @@
+"""Sentences to ask for and their offline translations, as the file that load.py reads.
+
+Does not know: servers, loads.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["languages_of", "read_sentences", "translate_offline", "write_texts"]
+
+
+def read_sentences(source: Path, most: int) -> list[str]:
+    """The first `most` different lines with text, of a plain file or a `.gz`.
+
+    Raises:
+        ValueError: there are none.
+    """
+    raw = source.read_bytes()
+    text = (gzip.decompress(raw) if source.suffix == ".gz" else raw).decode("utf-8")
+    found = list(dict.fromkeys(line for line in text.split("\n") if line.strip()))[:most]
+    if not found:
+        raise ValueError(f"{source} has no line with text: give a file of sentences")
+    return found
+
+
+def translate_offline(model: Path, texts: list[str], beam_size: int) -> list[str]:
+    """What the server must answer: the same export, all at once, without a server."""
+    from transduce.translate.translator import Translator
+
+    translator = Translator.load(model, engine="ctranslate2")
+    found = translator.translate(texts, beam_size=beam_size, details=False)
+    return [translation.text for translation in found]
+
+
+def languages_of(model: Path) -> tuple[str, str]:
+    """Source and target, as the export tells them."""
+    from transduce.translate.exported import usable_export
+
+    exported = usable_export(model, needed=True)
+    assert exported is not None, "it was needed"
+    return exported.facts.source_language, exported.facts.target_language
+
+
+def write_texts(path: Path, texts: list[str], expected: list[str] | None, more: dict[str, Any]) -> Path:
+    """The file for `load.py --texts`."""
+    path.write_text(json.dumps({"texts": texts, "expected": expected, "more": more}), encoding="utf-8")
+    return path
