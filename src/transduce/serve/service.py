@@ -259,7 +259,7 @@ def _not_ready() -> Problem:
     return Problem(503, "Not ready", detail, "not-ready", headers={"Retry-After": "2"})
 
 
-def get_service(request: Request) -> TranslationService:
+async def get_service(request: Request) -> TranslationService:
     """The service of the app that a request came to; for `Depends`."""
     return cast(TranslationService, request.app.state.service)
 
