@@ -71,7 +71,6 @@ class Tally:
     """Of each translation, from question to answer."""
     ends: list[float] = field(default_factory=list)
     """When each translation was there, from the loop's beginning."""
-    retries: int = 0
 
     def take(self, status: int, body: bytes, right: bool, begun: float, now: float, start: float) -> None:
         """Count one answer."""
