@@ -1,6 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte'
 import { defineConfig } from 'vitest/config'
-import { licences } from './licences'
+import { licences } from './licences.js'
 
 // One script and one style sheet, with names that stay: the server sends them with an ETag, and a saved
 // page puts both inline, where a script that loads other scripts would find none.

@@ -22,9 +22,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: Sequence[str | Path], *, log: Path, **options) -> Iterator[str]:
+def serving(command: Sequence[str | Path], *, log: Path, port: int | None = None, **options) -> Iterator[str]:
     """Run `COMMAND --port N` until the block ends; yields its address once `/ready` says so."""
-    address = f"http://127.0.0.1:{(port := free_port())}"
+    port = port or free_port()
+    address = f"http://127.0.0.1:{port}"
     with log.open("w") as stream:
         process = subprocess.Popen(
             [*map(str, command), "--port", str(port)], stdout=stream, stderr=subprocess.STDOUT, **options

@@ -13,20 +13,22 @@ export const components = Object.fromEntries(
 )
 export const views: string[] = order.filter((view) => view in components)
 
-const ADDRESS_AFTER = 150 // milliseconds of rest
 // What stays when the view changes; all other parameters are one view's own.
-const SHARED = ['trace', 'text', 'kind', 'layer', 'head']
+const SHARED = ['model', 'trace', 'text', 'kind', 'layer', 'head']
+
+// Safari lets a page change its address 100 times in 30 seconds, then throws; a slider asks for more.
+const EVERY = 320
 
 class PlaceState {
+  #written = -Infinity
+  #later: ReturnType<typeof setTimeout> | undefined
   current = $state.raw<Place>(parseHash(location.hash || savedHash, views))
   view = $derived(this.current.view)
-
-  #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor() {
     addEventListener('pagehide', () => this.#write())
     addEventListener('hashchange', () => {
-      clearTimeout(this.#timer)
+      clearTimeout(this.#later)
       this.current = parseHash(location.hash, views)
     })
   }
@@ -61,13 +63,15 @@ class PlaceState {
   /** Change parameters of this view; '' takes one away. No step in the browser's history. */
   set(params: Record<string, string | number>): void {
     this.current = { view: this.view, params: { ...this.current.params, ...strings(params) } }
-    // A slider moves sixty times a second, and browsers refuse that many addresses.
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#write(), ADDRESS_AFTER)
+    clearTimeout(this.#later)
+    const wait = EVERY - (performance.now() - this.#written)
+    if (wait <= 0) this.#write()
+    else this.#later = setTimeout(() => this.#write(), wait)
   }
 
   #write(): void {
-    clearTimeout(this.#timer)
+    clearTimeout(this.#later)
+    this.#written = performance.now()
     const hash = formatHash(this.current)
     if (location.hash !== hash) history.replaceState(null, '', hash)
   }

@@ -3,6 +3,7 @@
 // Views read `session.model` and `session.trace`, and ask for tensors by `head`, `overview`, `json`.
 import { getBytes, getJson, isSaved, postJson, Problem } from './lib/api'
 import { readMetadata, readSafetensors, type Tensors } from './lib/tensor'
+import type { ServiceAnswer } from './lib/shown'
 import type { Kind, Model, SearchSettings, Trace } from './lib/types'
 import { place } from './place.svelte'
 
@@ -50,6 +51,8 @@ class Session {
   model = $state.raw<Model | null>(null)
   modelProblem = $state.raw<Problem | null>(null)
   trace = $state.raw<Trace | null>(null)
+  /** A translation that cannot be looked into: this server has no PyTorch, or only an export. */
+  plain = $state.raw<ServiceAnswer | null>(null)
   /** What the last question about a sentence failed with. */
   problem = $state.raw<Problem | null>(null)
   busy = $state(false)
@@ -68,17 +71,41 @@ class Session {
   async start(): Promise<void> {
     this.modelProblem = null
     try {
-      this.model = await getJson<Model>('api/v1/model')
+      this.model = await this.#describe()
     } catch (error) {
       this.modelProblem = asProblem(error)
       return
     }
-    const source = this.sourceLang?.split(/[-_]/)[0] ?? 'en'
+    const source = this.sourceLang?.split(/[-_]/)[0] || 'en'
     this.text = place.text('text') || kept() || (FIRST_SENTENCES[source] ?? '')
-    if (!this.model.available) return
-    const id = place.text('trace')
+    const id = this.model.available ? place.text('trace') : ''
     if (id && (await this.#reopen(id))) return
     if (this.text.trim() && !isSaved) await this.look()
+  }
+
+  /** A path with the model that the address names, where the server has several. */
+  path(path: string): string {
+    const name = place.text('model')
+    return name ? `${path}${path.includes('?') ? '&' : '?'}model=${encodeURIComponent(name)}` : path
+  }
+
+  async #describe(): Promise<Model> {
+    const model = await getJson<Model>(this.path('api/v1/model'))
+    if (model.available) return model
+    // What cannot be looked into still says what it translates.
+    const { models } = await getJson<{ models: { name: string; source: string; target: string }[] }>('api/v1/models')
+    const own = models.find(({ name }) => name === model.name) ?? models[0]
+    return { ...model, languages: { source: own?.source || null, target: own?.target || null } }
+  }
+
+  /** Look into another of the server's models, at the same sentence. */
+  async choose(name: string): Promise<void> {
+    place.set({ model: name, trace: '', kind: '', layer: '', head: '' })
+    this.trace = this.plain = null
+    this.#answers.clear()
+    const text = this.text
+    await this.start()
+    this.text = text
   }
 
   async #reopen(id: string): Promise<boolean> {
@@ -98,8 +125,19 @@ class Session {
 
   /** Translate the text and look inside; the trace before stays until the new one is there. */
   async look(more: { target?: string; force?: number[] } = {}): Promise<void> {
-    await this.#become(() => ({ path: 'api/v1/traces', body: { text: this.text, decode: this.decode, ...more } }))
     keep(this.text)
+    if (!this.model?.available) return await this.#translate()
+    const body = { text: this.text, decode: this.decode, ...more }
+    await this.#become(() => ({ path: this.path('api/v1/traces'), body }))
+  }
+
+  async #translate(): Promise<void> {
+    const { source, target } = this.model!.languages
+    const languages = this.model!.models.length > 1 ? { source, target } : {}
+    await this.#asking(async (signal) => {
+      const body = { text: this.text, alignment: true, details: true, n_best: 4, beam_size: 4, ...languages }
+      this.plain = await postJson<ServiceAnswer>('api/v1/translate', body, signal)
+    })
   }
 
   /** Run the model again with a change, and show what comes of it. */
@@ -119,19 +157,25 @@ class Session {
   }
 
   async #become(ask: () => { path: string; body: unknown }): Promise<void> {
+    await this.#asking(async (signal) => {
+      const { path, body } = ask()
+      const trace = await postJson<Trace>(path, body, signal)
+      this.trace = trace
+      this.text = trace.text
+      place.set({ trace: trace.id, text: place.text('text') ? trace.text : '' })
+    })
+  }
+
+  /** One question at a time: a newer one lets the older go. */
+  async #asking(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     this.#abort?.abort()
     const abort = (this.#abort = new AbortController())
     this.busy = true
     this.problem = null
     try {
-      const { path, body } = ask()
-      const trace = await postJson<Trace>(path, body, abort.signal)
-      this.trace = trace
-      this.text = trace.text
-      place.set({ trace: trace.id, text: place.text('text') ? trace.text : '' })
+      await work(abort.signal)
     } catch (error) {
-      if (abort.signal.aborted) return
-      this.problem = asProblem(error)
+      if (!abort.signal.aborted) this.problem = asProblem(error)
     } finally {
       if (this.#abort === abort) this.busy = false
     }
@@ -157,7 +201,7 @@ class Session {
   /** The model's own positions, as many as the page ever shows: sliders only cut from them. */
   positions(): Promise<HeadTensors> {
     const length = Math.min(MOST_POSITIONS, this.model?.limits.positions ?? MOST_POSITIONS)
-    return this.tensors(`api/v1/positions?length=${length}`)
+    return this.tensors(this.path(`api/v1/positions?length=${length}`))
   }
 
   /** Tensors at a path, kept: a trace never changes. */

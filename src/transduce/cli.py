@@ -16,6 +16,7 @@ import typer
 
 from transduce import __version__
 from transduce import cli_options as options
+from transduce.cli_align import align
 from transduce.cli_export import export, import_, tune
 from transduce.cli_keys import keys
 from transduce.cli_options import (
@@ -384,6 +385,7 @@ app.command()(export)
 app.command(name="import")(import_)
 app.command()(tune)
 app.command()(serve)
+app.command()(align)
 app.add_typer(keys)
 
 

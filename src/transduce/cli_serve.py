@@ -6,11 +6,14 @@ A limit that is not given is `ServeSettings`' own. Nothing heavy is imported bef
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce import cli_options as options
+
+if TYPE_CHECKING:
+    from transduce.serve.settings import ServeSettings
 
 __all__ = ["serve"]
 
@@ -72,7 +75,9 @@ def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model directories, or runs.")],
+    models: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Model directories, or runs.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any free one, which the log tells.")] = 8000,
     lazy: Annotated[
@@ -117,7 +122,8 @@ def serve(
     """Serve models over HTTP, to this machine unless told otherwise.
 
     Each model translates from its source to its target language; requests choose by these. A directory
-    that changes is loaded again, and takes its place without a pause.
+    that changes is loaded again, and takes its place without a pause. Without a model the page opens on a
+    small one that has learnt nothing, and says so.
 
     For example:
 
@@ -126,20 +132,25 @@ def serve(
     - `transduce serve runs/en-de --max-texts 50 --request-seconds 10 --set search.patience=1`
     - `transduce serve runs/en-de --host 0.0.0.0 --keys keys.toml --requests-per-minute 300`
     """
-    given = dict(locals())
+    settings = _settings(dict(locals()))
+    from transduce.serve.server import serve as run
+
+    run(settings)
+
+
+def _settings(given: dict[str, Any]) -> ServeSettings:
+    """What the options come to; one that was not given keeps the setting's own value."""
     from transduce.serve.settings import ServeSettings
     from transduce.train.memory import parse_size
 
     own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
-    own |= {"models": tuple(models), "memory": parse_size(memory) if memory else 0}
-    if watch is not None:
+    own["models"] = own.get("models", ())
+    own["memory"] = parse_size(own["memory"]) if own["memory"] else 0
+    if "watch" in own:
         own["watch_seconds"] = own.pop("watch")
-    if given := own.pop("overrides", ()):  # reading recipes loads more than an export needs
+    if overrides := own.pop("overrides", ()):  # reading recipes loads more than an export needs
         from transduce.recipe import search_overrides
 
-        own["search"] = tuple(sorted(search_overrides(given).items()))
-    settings = ServeSettings(**own)
-    from transduce.serve.server import serve as run
-
-    run(settings)
+        own["search"] = tuple(sorted(search_overrides(overrides).items()))
+    return ServeSettings(**own)

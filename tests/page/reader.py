@@ -26,6 +26,7 @@ VIEWS = (
     "code",
 )
 WIDTHS = (1280, 390)
+ADDRESS_FOLLOWS_MS = 400
 
 
 def catalogue(language: str) -> dict[str, str]:
@@ -93,6 +94,10 @@ class Reader:
             choice = f"input[type=radio][value='{value}']"
             self.page.evaluate("choice => document.querySelector(choice).click()", choice)
 
+    def await_address(self, pattern: str) -> None:
+        """Wait until the address says so: it follows what is done a moment later."""
+        self.page.wait_for_url(re.compile(pattern), timeout=5000)
+
     @property
     def violations(self) -> list[str]:
         """What the content security policy stopped."""
@@ -100,7 +105,8 @@ class Reader:
 
     @property
     def trace_id(self) -> str:
-        """The trace that the page shows, from its address."""
+        """The trace that the page shows, from its address once that has followed."""
+        self.page.wait_for_timeout(ADDRESS_FOLLOWS_MS)
         found = re.search(r"[?&]trace=([^&]+)", self.page.url)
         assert found, f"no trace in {self.page.url}"
         return found[1]

@@ -41,40 +41,54 @@ class Recomputed:
         self.values: dict[str, Tensor] = {}
         self.stack_output: list[Tensor] = []
         num_layers = 1 + max(int(n.split(".")[2]) for n in self.w if n.startswith("decoder.layers."))
-        x = self.embed(source)
+        x = self.embed("source", source)
         for layer in range(num_layers):
             name = f"encoder.layers.{layer}"
-            x = x + self.attend("enc_self", layer, f"{name}.self_attention", x, None)
-            x = x + self.feed_forward(name, x)
+            x = self.attend("enc_self", layer, f"{name}.self_attention", x, None)
+            x = self.feed_forward(name, x)
         self.memory = self.norm("encoder.norm", x)
-        y = self.embed(target)
+        y = self.embed("target", target)
         self.stack_output.append(y)
         for layer in range(num_layers):
             name = f"decoder.layers.{layer}"
-            y = y + self.attend("dec_self", layer, f"{name}.self_attention", y, None)
-            y = y + self.attend("cross", layer, f"{name}.cross_attention", y, self.memory)
-            y = y + self.feed_forward(name, y)
+            y = self.attend("dec_self", layer, f"{name}.self_attention", y, None)
+            y = self.attend("cross", layer, f"{name}.cross_attention", y, self.memory)
+            y = self.feed_forward(name, y)
             self.stack_output.append(y)
-        self.logits = self.out(y)
+        self.logits = self.keep("output.logits", self.out(y))
+        self.keep("probabilities", self.logits.softmax(-1))
 
-    def embed(self, ids: list[int]) -> Tensor:
+    def keep(self, name: str, x: Tensor) -> Tensor:
+        """Write a tensor down by its name in the walk, without the axis of the batch."""
+        self.values[name] = x
+        return x
+
+    def embed(self, side: str, ids: list[int]) -> Tensor:
         """E[ids] · √d_model + sin/cos of the position."""
         table = self.w["source_embedding.weight"]
         d_model = table.shape[1]
-        return table[ids] * math.sqrt(d_model) + positions(len(ids), d_model)
+        self.keep(f"{side}_embedding.ids", torch.tensor(ids, dtype=torch.float64))
+        self.keep(f"{side}_embedding.rows", table[ids])
+        scaled = self.keep(f"{side}_embedding.scaled", table[ids] * math.sqrt(d_model))
+        sines = self.keep(f"{side}_position.table", positions(len(ids), d_model))
+        return self.keep(f"{side}_position.sum", scaled + sines)
 
     def norm(self, name: str, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], self.w[f"{name}.weight"], self.w[f"{name}.bias"], 1e-5)
+        y = F.layer_norm(x, x.shape[-1:], self.w[f"{name}.weight"], self.w[f"{name}.bias"], 1e-5)
+        return self.keep(name, y)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        return F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"])
+        return self.keep(name, F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"]))
 
     def feed_forward(self, layer: str, x: Tensor) -> Tensor:
         y = self.norm(f"{layer}.feed_forward_add_norm.norm", x)
-        return self.linear(f"{layer}.feed_forward.w_2", self.linear(f"{layer}.feed_forward.w_1", y).relu())
+        inner = self.linear(f"{layer}.feed_forward.w_1", y).relu()
+        self.keep(f"{layer}.feed_forward.inner", inner)
+        out = self.keep(f"{layer}.feed_forward.output", self.linear(f"{layer}.feed_forward.w_2", inner))
+        return self.keep(f"{layer}.feed_forward_add_norm.residual", x + out)
 
     def attend(self, kind: str, layer: int, name: str, x: Tensor, memory: Tensor | None) -> Tensor:
-        """One attention, head by head; each head is kept."""
+        """One attention around its residual path, head by head; each head is kept."""
         y = self.norm(f"{name}_add_norm.norm", x)
         over = y if memory is None else memory
         wide = {"q": self.linear(f"{name}.w_q", y), "k": self.linear(f"{name}.w_k", over)}
@@ -83,14 +97,22 @@ class Recomputed:
         mask = torch.ones(len(y), len(over), dtype=torch.bool)
         if kind == "dec_self":
             mask = mask.tril()
-        out = []
+        own = []
         for head in range(self.num_heads):
             q, k, v = parts["q"][head], parts["k"][head], parts["v"][head]
             scores = q @ k.T / math.sqrt(q.shape[1])
             weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
             self.heads[kind, layer, head] = Head(q, k, v, scores, mask, weights)
-            out.append(weights @ v)
-        return self.linear(f"{name}.w_o", torch.cat(out, dim=-1))
+            own.append(weights @ v)
+        found = [self.heads[kind, layer, head] for head in range(self.num_heads)]
+        for plural, field in (("queries", "q"), ("keys", "k"), ("values", "v")):
+            self.keep(f"{name}.{plural}", torch.stack([getattr(head, field) for head in found]))
+        self.keep(f"{name}.scores", torch.stack([head.scores for head in found]))
+        self.keep(f"{name}.weights", torch.stack([head.weights for head in found]))
+        self.keep(f"{name}.heads", torch.stack(own))
+        joined = self.keep(f"{name}.concat", torch.cat(own, dim=-1))
+        out = self.keep(f"{name}.output", self.linear(f"{name}.w_o", joined))
+        return self.keep(f"{name}_add_norm.residual", x + out)
 
     def out(self, y: Tensor) -> Tensor:
         """Final norm, then the tied matrix: logits of the next token, one row a position."""

@@ -241,3 +241,13 @@ def test_openapi_tells_everything(client):
     assert request["additionalProperties"] is False
     for example in request["examples"]:
         assert client.post(URL, json=example).status_code == 200
+
+
+def test_without_a_model_an_untrained_one_is_shown_and_translating_says_how_to_get_one(open_client):
+    with open_client() as client:
+        shown = client.get("/api/v1/model").json()
+        assert (shown["available"], shown["trained"]) == (True, False)
+        assert client.post("/api/v1/traces", json={"text": "one two"}).status_code == 201
+        answer = client.post("/api/v1/translate", json={"text": "one two"})
+        assert answer.status_code == 404
+        assert "no model is served: start with one" in answer.json()["detail"]

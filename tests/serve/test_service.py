@@ -395,8 +395,6 @@ def test_models_that_cannot_be_served_together_or_at_all(three, tmp_path):
     shutil.copytree(three[0], twin)
     with pytest.raises(ServeError, match=r"en-de and .*twin both translate en → de"):
         TranslationService(ServeSettings(models=(three[0], twin)))
-    with pytest.raises(ServeError, match="there is no model to serve"):
-        TranslationService(ServeSettings())
     with pytest.raises(ModelError, match="there is no model directory"):
         TranslationService(ServeSettings(models=(tmp_path / "nowhere",)))
     (twin / "ct2" / "model.bin").write_bytes(b"\xff" * 100)
@@ -421,6 +419,26 @@ def test_a_lazy_model_is_loaded_by_its_first_request_once(three, monkeypatch):
             await asyncio.gather(*(service.translate(["a"], source="de") for _ in range(8)))
             assert loads == ["de-en"]
             assert [m["state"] for m in service.models()] == ["unloaded", "loaded", "unloaded"]
+
+    run(scenario())
+
+
+def test_a_lazy_model_that_cannot_be_loaded_is_tried_again_when_it_has_changed(served, tmp_path, caplog):
+    path = tmp_path / "en-de"
+    shutil.copytree(served, path)
+    good = (path / "ct2" / "model.bin").read_bytes()
+    (path / "ct2" / "model.bin").write_bytes(good[:500])
+
+    async def scenario():
+        async with running(path, lazy=True) as service:
+            for _ in range(5):
+                with pytest.raises(ModelError, match="CTranslate2 cannot load"):
+                    await service.translate(["a"])
+            assert caplog.text.count("cannot be loaded") == 1
+            assert service.models()[0]["state"] == "failed"
+            (path / "ct2" / "model.bin").write_bytes(good)
+            assert len(await service.translate(["a"])) == 1
+            assert service.models()[0]["state"] == "loaded"
 
     run(scenario())
 

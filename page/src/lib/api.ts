@@ -84,10 +84,29 @@ async function ask(
   return json
 }
 
+const KEY = 'transduce.key'
+let apiKey = ''
+try {
+  apiKey = sessionStorage.getItem(KEY) ?? ''
+} catch {
+  // No storage here: the key lasts as long as the page.
+}
+
+/** Send this API key from now on; kept for this tab only. */
+export function useKey(key: string): void {
+  apiKey = key
+  try {
+    sessionStorage.setItem(KEY, key)
+  } catch {
+    // As above.
+  }
+}
+
 async function send(
   method: string, path: string, body: unknown, accept: string, signal?: AbortSignal,
 ): Promise<Response> {
   const headers: Record<string, string> = { accept }
+  if (apiKey) headers.authorization = `Bearer ${apiKey}`
   if (body !== undefined) headers['content-type'] = 'application/json'
   try {
     return await fetch(new URL(path, document.baseURI), {

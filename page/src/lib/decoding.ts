@@ -71,9 +71,9 @@ export interface Tree {
 }
 
 const ROOT: BeamNode = { n: -1, parent: NaN, token: -1, piece: '', text: '', kind: 'root', logp: 0, total: 0, score: 0, state: 'live' }
-export const ROW = 38
-const LETTER = 8
-const GAP = 34
+export const ROW = 44
+const LETTER = 9
+const GAP = 40
 const MARGIN = 12
 
 /** The tree of a search: one column a step, the best of each step on top. Lengths are in pixels. */
@@ -85,7 +85,7 @@ export function beamTree(search: SearchStep[], chosen: readonly number[]): Tree 
   let x = MARGIN
   for (const { step, nodes: found } of search) {
     const column = [...found].sort((a, b) => Number(a.state === 'pruned') - Number(b.state === 'pruned') || b.score - a.score)
-    const width = Math.max(46, ...column.map((node) => lettersOf(node.text) * LETTER + 14))
+    const width = Math.max(52, ...column.map((node) => lettersOf(node.text) * LETTER + 16))
     columns.push(
       column.map((node, rank) => ({
         ...node, step, rank, x, y: MARGIN + ROW * rank, width, isChosen: onTheWay.has(node.n), next: null,

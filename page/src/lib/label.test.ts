@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { direction, isUpright, labelOf, plain } from './label'
+import { direction, isUpright, labelOf, plain, readable } from './label'
 import type { Token } from './types'
 
 const token = (fields: Partial<Token>): Token => ({
@@ -31,4 +31,9 @@ it('Han stands upright, Latin does not', () => {
 
 it('Arabic runs from the right', () => {
   expect([direction('ar'), direction('arz'), direction('en'), direction(null)]).toEqual(['rtl', 'ltr', 'ltr', 'ltr'])
+})
+
+it('bytes that spell nothing are an empty box', () => {
+  expect(readable('a\ufffdb')).toBe('a▯b')
+  expect(labelOf(token({ text: ' \ufffd' })).text).toBe('▯')
 })

@@ -19,7 +19,7 @@ export interface Label {
 export function labelOf(token: Token, lang?: string | null): Label {
   const special = token.kind !== 'text' && token.kind !== 'byte'
   const space = token.kind === 'text' && /^\s/.test(token.text)
-  const text = token.text.replace(/^\s/, '')
+  const text = readable(token.text).replace(/^\s/, '')
   return {
     text: text === '' ? (space ? '' : '∅') : text.replace(/\s/g, '␣'),
     space,
@@ -32,6 +32,11 @@ export function labelOf(token: Token, lang?: string | null): Label {
 /** A label in one string, for a screen reader, a file, a sentence. */
 export function plain(label: Label): string {
   return label.text || '␣'
+}
+
+/** Text without the replacement character: bytes that spell nothing show as an empty box. */
+export function readable(text: string): string {
+  return text.replaceAll('\ufffd', '▯')
 }
 
 /** A plain label for something that is no token: a position, a dimension, a head. */

@@ -55,8 +55,11 @@ export interface SearchSettings {
 
 export interface Model {
   name: string
-  trained: boolean
+  /** False for a model that was made for want of a trained one; null where nobody could look. */
+  trained: boolean | null
   note: string | null
+  /** All that this server has. */
+  models: string[]
   available: boolean
   languages: { source: string | null; target: string | null }
   config: ModelConfig | null

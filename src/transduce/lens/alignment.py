@@ -51,7 +51,8 @@ class HeadAlignment:
     row: Literal["predicting", "reading"] = "predicting"
     """Which decoder row tells about a token: the one that predicts it, or the one that reads it."""
     agreement: float | None = None
-    """F1 of their pairs with the evidence, 0 to 1; None: nothing was measured."""
+    """Share of the tokens with evidence that they link alike, on sentences that did not choose; None: nothing
+    was measured."""
     sentences: int = 0
     """Sentences measured on."""
     evidence: str = ""

@@ -37,6 +37,7 @@ __all__ = [
     "head_arrays",
     "lens_rows",
     "logits_array",
+    "occlusion_array",
     "overview_arrays",
     "search_words",
     "step_table",
@@ -180,6 +181,15 @@ def walk_arrays(trace: Trace, names: Sequence[str]) -> Arrays:
     kinds = {"bool": np.uint8, "int64": np.int32}
     arrays = {name: tensor.cpu().numpy() for name, tensor in trace.tensors(names).items()}
     return Arrays({name: a.astype(kinds.get(a.dtype.name, np.float32)) for name, a in arrays.items()})
+
+
+def occlusion_array(trace: Trace) -> Arrays:
+    """How much each source token did for each output token; row r predicts token r + 1."""
+    queries, keys = trace.tokens_of("cross")
+    return Arrays(
+        {"drop": _numbers(trace.occlusion()), "q_tokens": _ids(queries), "k_tokens": _ids(keys)},
+        {"q_side": "tgt", "k_side": "src", "unit": "nats"},
+    )
 
 
 def step_table(trace: Trace, k: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from transduce.model.position import LearnedPosition, SinusoidalPosition
 from transduce.model.transformer import Transformer
 from transduce.search.scores import log_probabilities
 
-__all__ = ["AXES", "Entry", "Walk", "walk_shapes"]
+__all__ = ["AXES", "Entry", "Walk", "Walker", "walk_shapes"]
 
 _SAMPLE = 8
 
@@ -123,7 +123,7 @@ def walk_shapes(model: Transformer, source: Sequence[int], target: Sequence[int]
         target: ids with the start symbol.
     """
     device = model.source_embedding.weight.device
-    walk = _Walker(model, len(source), len(target))
+    walk = Walker(model, len(source), len(target))
     with torch.inference_mode(), ExitStack() as stack:
         walk.watch(stack)
         source_ids = torch.tensor([list(source)], device=device)
@@ -135,7 +135,7 @@ def walk_shapes(model: Transformer, source: Sequence[int], target: Sequence[int]
     return Walk(walk.sizes, tuple(walk.entries))
 
 
-class _Walker:
+class Walker:
     """Collects entries while the model runs."""
 
     def __init__(self, model: Transformer, src_len: int, tgt_len: int) -> None:

@@ -26,6 +26,7 @@ from transduce.lens.decoding import ROOT, WatchedSearch, path_to
 from transduce.lens.forward import LayerAttention, Pass, layer_attention
 from transduce.lens.interventions import AttentionKind, Interventions, check_head, num_layers
 from transduce.lens.logit_lens import LensRow, logit_lens
+from transduce.lens.occlusion import occlusion
 from transduce.lens.overview import Overview, overview_of
 from transduce.lens.shapes import Walk, walk_shapes
 from transduce.lens.steps import StepFigures, step_figures
@@ -37,6 +38,7 @@ from transduce.translate.alignment import Word
 
 if TYPE_CHECKING:
     from transduce.lens.lens import Lens
+    from transduce.lens.saved_page import SavedPage
 
 __all__ = ["Head", "Timing", "Trace", "milliseconds"]
 
@@ -95,6 +97,11 @@ class Trace:
     config: SearchConfig
     interventions: Interventions
     forced: tuple[int, ...]
+    """Ids that the output had to begin with."""
+    given: bool
+    """Whether the output was handed in and not searched for."""
+    max_len: int | None
+    """Most output tokens that were asked for."""
     watched: WatchedSearch = field(repr=False)
     done: Pass = field(repr=False)
     timing: Timing
@@ -241,6 +248,14 @@ class Trace:
         with self.lens.changed(self.interventions) as model:
             return logit_lens(model, self.done, layer, self.predicted, k)
 
+    def occlusion(self) -> Tensor:
+        """How much each source token did for each output token, (decoder rows, source), in nats.
+
+        A positive cell says that the source token made the token which that row predicts likelier.
+        """
+        with self.lens.changed(self.interventions) as model:
+            return occlusion(model, self.done, self.predicted)
+
     @cached_property
     def alignment(self) -> TokenAlignment:
         """Which source token each output token looked at, by the heads that the model's directory names."""
@@ -257,21 +272,40 @@ class Trace:
 
         Args:
             interventions: what is changed; nothing by default.
-            force: ids that the output begins with; then the search goes on.
-            fixed: keep this trace's output and see what the changed model thinks of it.
+            force: ids that the output begins with; then the search goes on. By default as in this trace.
+            fixed: keep this trace's output and see what the changed model thinks of it; so it is by itself
+                where this trace's output was given.
 
         Raises:
             NoSuchPart: the model has no such layer or head.
             SearchError: the forced beginning cannot be written.
         """
+        keeps = fixed or (self.given and not force)
         return self.lens.trace(
             self.text,
             search=self.config,
             interventions=interventions or Interventions(),
-            force=force or (),
-            output=self.hypothesis if fixed else None,
+            force=force or (() if keeps else self.forced),
+            output=self.hypothesis if keeps else None,
+            max_len=self.max_len,
             parent=self,
         )
+
+    def to_html(self) -> str:
+        """The page with this trace inside it, as one HTML file that works from a disk."""
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self).html
+
+    def show(self, height: int = 760) -> SavedPage:
+        """The page with this trace inside it: shown by a notebook; elsewhere `.save("trace.html")` it.
+
+        Args:
+            height: of the frame in a notebook, in pixels.
+        """
+        from transduce.lens.saved_page import save_page
+
+        return save_page(self, height=height)
 
     def scored(self, interventions: Interventions) -> list[float]:
         """Log-probabilities of this trace's output by a changed model: one a token, end symbol included."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from transduce.lens.interventions import NoSuchPart
-from transduce.lens.shapes import _Walker
+from transduce.lens.shapes import Walker
 from transduce.model.transformer import Transformer
 
 __all__ = ["walk_tensors"]
@@ -49,7 +49,7 @@ def walk_tensors(
     return keeper.kept
 
 
-class _Keeper(_Walker):
+class _Keeper(Walker):
     """Walks, and keeps what is asked for instead of writing down what passes."""
 
     def __init__(self, model: Transformer, src_len: int, tgt_len: int, names: frozenset[str]) -> None:

@@ -43,7 +43,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
         service: instead of one over `settings.models`.
     """
     service = service or TranslationService(settings)
-    lenses = LensService(settings.models)
+    lenses = LensService(settings.models, engine=settings.engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -29,6 +29,7 @@ __all__ = ["router"]
 
 SAFETENSORS = "application/x-safetensors"
 _PREFIX = "/api/v1"
+_PARTS = ("shapes", "overview", "head", "steps", "logits", "lens", "tensors", "occlusion")
 _TENSORS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Arrays by name", "content": {SAFETENSORS: {}, "application/json": {}}}
 }
@@ -75,7 +76,7 @@ async def make_trace(asked: TraceRequest, lenses: Lenses, model: Model = None) -
             force=_known_ids(asked.force, lens.config.target_vocab_size),
             max_len=asked.decode.max_len,
         )
-        return _described(lenses.keep(trace))
+        return lenses.keep(trace, lambda trace_id: _described(trace, trace_id)).described
 
     return _created(await _asking(lenses, work))
 
@@ -83,7 +84,7 @@ async def make_trace(asked: TraceRequest, lenses: Lenses, model: Model = None) -
 @router.get("/traces/{trace_id}", responses=problem_responses(404, 429, 500))
 async def get_trace(trace_id: str, request: Request, lenses: Lenses) -> Response:
     """A trace again, as it was answered first."""
-    return await _answer(lenses, trace_id, request, _described)
+    return await _answer(lenses, trace_id, request, lambda kept: kept.described)
 
 
 @router.delete("/traces/{trace_id}", status_code=204, responses=problem_responses(404, 500))
@@ -201,6 +202,18 @@ async def tensors(
     return await _arrays_of(lenses, trace_id, request, work)
 
 
+@router.get("/traces/{trace_id}/occlusion", responses={**_TENSORS, **problem_responses(404, 413, 429, 500)})
+async def occlusion(trace_id: str, request: Request, lenses: Lenses) -> Response:
+    """How much less likely the output becomes when a source token is hidden: a cause, not attention."""
+
+    def work(trace: Trace) -> Arrays:
+        from transduce.lens.answers import occlusion_array
+
+        return occlusion_array(trace)
+
+    return await _arrays_of(lenses, trace_id, request, work)
+
+
 @router.post(
     "/traces/{trace_id}/what-if",
     status_code=201,
@@ -213,7 +226,7 @@ async def what_if(trace_id: str, asked: WhatIfRequest, lenses: Lenses) -> Respon
     def work() -> dict[str, Any]:
         forced = _known_ids(asked.force, parent.trace.lens.config.target_vocab_size)
         trace = parent.trace.what_if(asked.interventions(), force=forced, fixed=asked.fixed)
-        return _described(lenses.keep(trace, parent.id))
+        return lenses.keep(trace, lambda trace_id: _described(trace, trace_id, parent.id)).described
 
     return _created(await _asking(lenses, work))
 
@@ -298,13 +311,16 @@ def _wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
 
 
-def _described(kept: Kept) -> dict[str, Any]:
+def _described(trace: Trace, trace_id: str, parent: str | None = None) -> dict[str, Any]:
     from transduce.lens.answers import describe_trace
 
-    address = f"{_PREFIX}/traces/{kept.id}"
-    parts = {name: f"{address}/{name}" for name in ("shapes", "overview", "head", "steps", "logits", "lens")}
-    links = {"self": address, **parts, "what_if": f"{address}/what-if"}
-    return {**describe_trace(kept.trace, kept.id, kept.parent), "links": links}
+    address = f"{_PREFIX}/traces/{trace_id}"
+    links = {
+        "self": address,
+        **{name: f"{address}/{name}" for name in _PARTS},
+        "what_if": f"{address}/what-if",
+    }
+    return {**describe_trace(trace, trace_id, parent), "links": links}
 
 
 def _json(content: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -10,12 +10,13 @@ latest, up to a number, a size and an age), so that a page can ask about them he
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
@@ -23,7 +24,7 @@ from fastapi import Depends, Request
 
 from transduce.errors import ModelError
 from transduce.serve.problems import Problem
-from transduce.translate.exported import EXPORT_DIRECTORY
+from transduce.translate.exported import EXPORT_DIRECTORY, usable_export
 
 if TYPE_CHECKING:
     from transduce.lens import Lens, Trace
@@ -62,26 +63,32 @@ class Kept:
 
     id: str
     trace: Trace
-    parent: str | None
+    described: dict[str, Any]
+    """What was answered when it was made. A trace that is kept holds no parent, which would never go."""
     used: float
 
 
 class LensService:
     """What the routes of the page ask."""
 
-    def __init__(self, models: Sequence[Path] = (), settings: LensSettings | None = None) -> None:
+    def __init__(
+        self, models: Sequence[Path] = (), settings: LensSettings | None = None, engine: str = "auto"
+    ) -> None:
         """Prepare; nothing is loaded yet.
 
         Args:
             models: model directories, or finished runs; none: an untrained small model stands in.
             settings: limits.
+            engine: what translates here; where that is not torch, looking inside takes one thread.
         """
+        self._engine = engine
         self.models = {name_of(path): path for path in models}
         self.settings = settings or LensSettings()
         self._lenses: dict[str, tuple[_Fingerprint, Lens]] = {}
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lens")
         self._waiting = 0
+        self._lock = threading.Lock()  # of what is kept: routes and the pool look there
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -144,6 +151,7 @@ class LensService:
             from transduce.lens import Lens, LensLimits
             from transduce.lens.untrained import untrained_lens
 
+            self._take_one_thread()
             if path is None:
                 return untrained_lens(limits=LensLimits(**limits))
             return Lens.load(path, limits=LensLimits(**limits))
@@ -159,14 +167,34 @@ class LensService:
                 raise _unavailable(_WITHOUT_TORCH) from error
             raise
 
-    def keep(self, trace: Trace, parent: str | None = None) -> Kept:
-        """Give a trace an address, and let older ones go."""
-        kept = Kept(uuid.uuid4().hex, trace, parent, time.monotonic())
-        self._kept[kept.id] = kept
-        while len(self._kept) > self.settings.traces or self._size() > self.settings.trace_bytes:
-            if len(self._kept) == 1:  # never the one just made
-                break
-            self._kept.popitem(last=False)
+    def _take_one_thread(self) -> None:
+        """Where nobody else computes in torch.
+
+        For one sentence one thread is as fast, and threads that wait for each other while other work has
+        the cores are far slower (27 s instead of 1 s, measured on two cores with twelve busy processes).
+        """
+        if self._engine != "torch" and all(
+            usable_export(path, needed=False) for path in self.models.values()
+        ):
+            import torch
+
+            torch.set_num_threads(1)
+
+    def keep(self, trace: Trace, describe: Callable[[str], dict[str, Any]]) -> Kept:
+        """Give a trace an address, and let older ones go.
+
+        Args:
+            trace: new.
+            describe: what to answer, from the new address.
+        """
+        trace_id = uuid.uuid4().hex
+        kept = Kept(trace_id, replace(trace, parent=None), describe(trace_id), time.monotonic())
+        with self._lock:
+            self._kept[trace_id] = kept
+            while len(self._kept) > self.settings.traces or self._size() > self.settings.trace_bytes:
+                if len(self._kept) == 1:  # never the one just made
+                    break
+                self._kept.popitem(last=False)
         return kept
 
     def find(self, trace_id: str) -> Kept:
@@ -176,9 +204,15 @@ class LensService:
             Problem: 404, it was never there or is kept no longer.
         """
         now = time.monotonic()
-        for old in [kept.id for kept in self._kept.values() if now - kept.used > self.settings.trace_seconds]:
-            del self._kept[old]
-        kept = self._kept.get(trace_id)
+        with self._lock:
+            for old in [
+                kept for kept in self._kept.values() if now - kept.used > self.settings.trace_seconds
+            ]:
+                del self._kept[old.id]
+            kept = self._kept.get(trace_id)
+            if kept is not None:
+                kept.used = now
+                self._kept.move_to_end(trace_id)
         if kept is None:
             limits = self.settings
             detail = (
@@ -186,8 +220,6 @@ class LensService:
                 f"{limits.trace_seconds / 60:.0f} minutes; post the text to /api/v1/traces again"
             )
             raise Problem(404, "No such trace", detail, "no-trace")
-        kept.used = now
-        self._kept.move_to_end(trace_id)
         return kept
 
     def forget(self, trace_id: str) -> None:
@@ -197,7 +229,8 @@ class LensService:
             Problem: 404, it is not there.
         """
         self.find(trace_id)
-        del self._kept[trace_id]
+        with self._lock:
+            self._kept.pop(trace_id, None)
 
     def _size(self) -> int:
         return sum(kept.trace.num_bytes for kept in self._kept.values())
