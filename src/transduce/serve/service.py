@@ -221,6 +221,7 @@ class TranslationService:
         """Refuse what finds no room in the queue; an empty queue has room for every request."""
         queue, limits = self._batcher, self.settings
         for what, waiting, own, most in (
+            ("requests", queue.waiting_jobs, 1, limits.max_queue_requests),
             ("texts", queue.waiting_pieces, pieces, limits.max_queue_texts),
             ("tokens", queue.waiting_tokens, tokens, limits.max_queue_tokens),
         ):
