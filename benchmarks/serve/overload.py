@@ -4,11 +4,11 @@
     python benchmarks/serve/overload.py --model MODEL --source test.en --seconds 6 --probe-seconds 2   # a try
 
 First what it can carry: 64 clients in a closed loop. Then three times as many requests a second at random
-moments, whatever became of those before (--seconds), with resident memory each second. The moment that the
+moments, whatever became of those before (--seconds); each second resident memory, and `/health`. The moment that the
 last is sent, 64 clients begin as before, beside what is left of the load. Each sentence's answer is compared
 with its offline translation. Options after `--` are the server's: `-- --max-queue-texts 100`. Exit code 1
-if a promise is broken: a 5xx or 429 that is no declared problem, a wrong or lost answer, memory that is not
-flat, full speed later than 2 s after the load. Needs a quiet machine for its times.
+if a promise is broken: a 5xx or 429 that is no declared problem, a wrong or lost answer, no `/health`, memory
+that is not flat, full speed later than 2 s after the load. Needs a quiet machine for its times.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import platform
 import statistics
@@ -30,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
-from client import WIRES  # noqa: E402
+from client import WIRES, Connection  # noqa: E402
 from load import Questions, closed_loop, ramp  # noqa: E402
 from questions import (  # noqa: E402
     add_search,
@@ -49,6 +50,7 @@ CLIENTS = 64
 _TIMES = 3.0
 _FLAT = 0.10
 _FULL_SECONDS = 2.0
+_HEALTH_SECONDS = 5.0  # what supervisors wait
 _LOAD = Path(__file__).with_name("load.py")
 
 Figures = dict[str, Any]
@@ -80,10 +82,25 @@ class Load:
         return found
 
 
-def watch_memory(pid: int, stop: threading.Event, samples: list[float]) -> None:
-    """Resident memory, each second, until told to stop."""
+def watch(pid: int, port: int, stop: threading.Event, samples: list[float], health: list[float]) -> None:
+    """Each second, until told to stop: resident memory, and how long `/health` takes (inf: no 200)."""
     while not stop.wait(1.0):
         samples.append(round(resident_mb(pid), 1))
+        begun = time.perf_counter()
+        good = asyncio.run(_is_healthy(port))
+        health.append(round(1000 * (time.perf_counter() - begun), 1) if good else math.inf)
+
+
+async def _is_healthy(port: int) -> bool:
+    connection = Connection(port)
+    try:
+        async with asyncio.timeout(_HEALTH_SECONDS):
+            status, _ = await connection.get("/health")
+    except OSError:  # TimeoutError is one
+        return False
+    finally:
+        connection.close()
+    return status == 200
 
 
 def spread(samples: Sequence[float], start: int) -> float | None:
@@ -100,6 +117,7 @@ def kept(found: Figures) -> dict[str, bool]:
     return {
         "statuses": statuses <= DECLARED and not undeclared,
         "answers": load["wrong"] + after["wrong"] + found["before"]["wrong"] == 0,
+        "health": found["health_failed"] == 0,
         "memory": found["memory_spread"] is not None and found["memory_spread"] <= _FLAT,
         "full_speed": found["full_speed_s"] is not None and found["full_speed_s"] <= _FULL_SECONDS,
     }
@@ -117,8 +135,8 @@ def measure(system: System, texts: Path, first: str, options: argparse.Namespace
         clients(port, min(2.0, options.probe_seconds))  # warms up
         before, _ = clients(port, options.probe_seconds)
         rate = _TIMES * before["requests_s"]
-        stop, samples = threading.Event(), list[float]()
-        watcher = threading.Thread(target=watch_memory, args=(pid, stop, samples))
+        stop, samples, health = threading.Event(), list[float](), list[float]()
+        watcher = threading.Thread(target=watch, args=(pid, port, stop, samples, health))
         watcher.start()
         begun = time.perf_counter()
         load = Load(port, texts, rate, options.seconds)
@@ -136,6 +154,8 @@ def measure(system: System, texts: Path, first: str, options: argparse.Namespace
         "after": after,
         "full_speed_s": ramp(ends, before["requests_s"]),
         "memory_mb": samples,
+        "health_failed": health.count(math.inf),
+        "health_max_ms": max((ms for ms in health if ms < math.inf), default=None),
         "memory_spread": spread(samples, min(20, len(samples) // 3)),
     }
 

@@ -114,12 +114,13 @@ def test_memory_is_flat_by_its_spread():
         ({"load": {"wrong": 1}}, "answers"),
         ({"memory_spread": 0.2}, "memory"),
         ({"full_speed_s": None}, "full_speed"),
+        ({"health_failed": 1}, "health"),
     ],
 )
 def test_a_broken_promise_is_told(change, broken):
     good = {"statuses": {"200": 9, "429": 5}, "problems": {"queue-full": 5}, "wrong": 0}
     found = {name: dict(good) for name in ("before", "load", "after")}
-    found |= {"memory_spread": 0.05, "full_speed_s": 0.3}
+    found |= {"memory_spread": 0.05, "health_failed": 0, "full_speed_s": 0.3}
     for name, value in change.items():
         found[name] = found[name] | value if isinstance(value, dict) else value
     assert [name for name, well in overload.kept(found).items() if not well] == ([broken] if broken else [])
