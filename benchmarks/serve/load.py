@@ -28,6 +28,7 @@ from client import WIRES, Connection, Wire
 __all__ = ["Questions", "Tally", "closed_loop", "open_loop", "percentile", "ramp"]
 
 _BROKEN = "broken"  # in place of a status: refused, or closed before the answer
+_PAUSE = 0.02  # of a client that was refused, so that it does not spin
 _LAST_SECONDS = 130.0  # that an open loop's last requests are waited for: more than the server's own limit
 
 
@@ -130,7 +131,8 @@ async def closed_loop(questions: Questions, port: int, clients: int, seconds: fl
     async def client() -> None:
         connection = Connection(port)
         while time.perf_counter() - start < seconds:
-            await _ask(questions, connection, tally, start)
+            if not await _ask(questions, connection, tally, start):
+                await asyncio.sleep(_PAUSE)
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -179,17 +181,18 @@ async def open_loop(
     return tally, late
 
 
-async def _ask(questions: Questions, connection: Connection, tally: Tally, start: float) -> None:
+async def _ask(questions: Questions, connection: Connection, tally: Tally, start: float) -> bool:
+    """Ask for the next sentence; whether its translation came."""
     number, begun = questions.next(), time.perf_counter()
     try:
         status, body = await connection.post(questions.wire.path, questions.bodies[number])
     except OSError:
         tally.statuses[_BROKEN] += 1
-        await asyncio.sleep(0.01)  # a server that is gone must not make the client spin
-        return
+        return False
     now = time.perf_counter()
     right = status != 200 or questions.is_right(number, body)
     tally.take(status, body, right, begun, now, start)
+    return status == 200
 
 
 async def _run(options: argparse.Namespace) -> dict[str, Any]:

@@ -4,9 +4,10 @@
     python benchmarks/serve/overload.py --model MODEL --source test.en --seconds 6 --probe-seconds 2   # a try
 
 First what it can carry: 64 clients in a closed loop. Then three times as many requests a second at random
-moments, whatever became of those before (--seconds); each second resident memory, and `/health`. The moment that the
-last is sent, 64 clients begin as before, beside what is left of the load. Each sentence's answer is compared
-with its offline translation. Options after `--` are the server's: `-- --max-queue-texts 100`. Exit code 1
+moments, whatever became of those before (--seconds); each second resident memory, and `/health`. The moment
+that the last is sent, 64 clients begin as before, beside what is left of the load. Each sentence's answer is
+compared with its offline translation. Options after `--` are the server's: `-- --max-queue-texts 100`. A
+float32 export has one right answer for each sentence; an int8 one a few (see questions.py). Exit code 1
 if a promise is broken: a 5xx or 429 that is no declared problem, a wrong or lost answer, no `/health`, memory
 that is not flat, full speed later than 2 s after the load. Needs a quiet machine for its times.
 """

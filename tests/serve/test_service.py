@@ -259,6 +259,7 @@ def test_many_small_requests_fill_the_queue_too(served, slow):
                 await service.translate(["a"])
             assert caught.value.status == 429
             assert caught.value.extra["max_queue_requests"] == 3
+            assert caught.value.headers["Connection"] == "close"
             slow.set()
             assert len(await asyncio.gather(first, *waiting)) == 4
 

@@ -232,7 +232,8 @@ class TranslationService:
                     f"try again in about {seconds} s"
                 )
                 extra = {f"max_queue_{what}": most, "retry_after": seconds}
-                headers = {"Retry-After": str(seconds)}
+                # Who is to come back later must not hold a connection meanwhile: there are only so many.
+                headers = {"Retry-After": str(seconds), "Connection": "close"}
                 raise Problem(429, "The queue is full", detail, "queue-full", extra, headers)
 
     def _too_late(self) -> Problem:
