@@ -173,10 +173,14 @@ def test_positions_are_the_papers(reader):
 
 def test_training_is_the_runs_log(reader, real_run):
     page = reader.go("training")
-    page.evaluate("() => document.querySelectorAll('main details').forEach((d) => { d.open = true })")
+    page.locator("main button[aria-expanded=false]").click()
     lines = [json.loads(line) for line in (real_run / "log.jsonl").read_text().split("\n") if line]
     for name in ("loss", "learning_rate", "bleu"):
-        true = [line[name] for line in lines if line.get(name) is not None and line.get("event") in ("train", "validate")]
+        true = [
+            line[name]
+            for line in lines
+            if line.get(name) is not None and line.get("event") in ("train", "validate")
+        ]
         shown = page.locator(f"td[data-figure={name}]").evaluate_all(VALUES)
         assert shown, name
         assert all(min(abs(value - other) for other in true) < 1e-9 for value in shown), name
@@ -202,8 +206,8 @@ def test_the_figure_counts_the_models_parameters(reader, model):
     for box in page.locator("[data-box]").all():
         box.click()
         reader.settle()
-        for shape in page.locator("main li[data-shape], main tr[data-shape], main span[data-shape]").evaluate_all(
-            "items => items.map((e) => e.dataset.shape)"
-        ):
+        for shape in page.locator(
+            "main li[data-shape], main tr[data-shape], main span[data-shape]"
+        ).evaluate_all("items => items.map((e) => e.dataset.shape)"):
             seen.add(tuple(map(int, shape.split(","))))
     assert {tuple(shape) for shape in shapes.values()} <= seen
