@@ -1,7 +1,7 @@
 """One client on loopback: HTTP/1.1 over asyncio's streams, and how each server wants to be asked.
 
 A load generator shares the cores with what it measures, so its client must cost next to nothing: httpx2
-took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md). Does not know: loads, timing.
+took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md). Knows no loads, no timing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Connection:
         if not self.is_open:
             self.close()
             self._reader, self._writer = await asyncio.open_connection(_HOST, self._port)
-        assert self._reader and self._writer, "it has just been opened"
+        assert self._reader is not None, "it has just been opened"
+        assert self._writer is not None, "it has just been opened"
         head = _HEAD.format(path=path, port=self._port, length=len(body)).encode()
         try:
             self._writer.write(head + body)

@@ -10,9 +10,11 @@ stub     a constant: what HTTP alone allows here, and whether the load generator
 from __future__ import annotations
 
 import argparse
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -29,19 +31,19 @@ class Answer(BaseModel):
     text: str
 
 
-def _lock(model: Path, beam_size: int) -> Callable[[str], str]:
+def _lock(model: Path, search: dict[str, Any]) -> Callable[[str], str]:
     from transduce.translate.translator import Translator
 
     translator, lock = Translator.load(model, engine="ctranslate2"), threading.Lock()
 
     def answer(text: str) -> str:
         with lock:
-            return translator.translate([text], details=False, beam_size=beam_size)[0].text
+            return translator.translate([text], details=False, **search)[0].text
 
     return answer
 
 
-def _threads(model: Path, beam_size: int) -> Callable[[str], str]:
+def _threads(model: Path, search: dict[str, Any]) -> Callable[[str], str]:
     import ctranslate2
     from sentencepiece import SentencePieceProcessor
 
@@ -51,22 +53,22 @@ def _threads(model: Path, beam_size: int) -> Callable[[str], str]:
 
     def answer(text: str) -> str:
         pieces = processors[0].encode(text, out_type=str)
-        found = translator.translate_batch([pieces], beam_size=beam_size)
+        found = translator.translate_batch([pieces], beam_size=search.get("beam_size", 2))
         return str(processors[-1].decode(found[0].hypotheses[0]))
 
     return answer
 
 
-def _stub(_model: Path, _beam_size: int) -> Callable[[str], str]:
+def _stub(_model: Path, _search: dict[str, Any]) -> Callable[[str], str]:
     return lambda text: text
 
 
 KINDS = {"lock": _lock, "threads": _threads, "stub": _stub}
 
 
-def make_app(kind: str, model: Path, beam_size: int) -> FastAPI:
+def make_app(kind: str, model: Path, search: dict[str, Any]) -> FastAPI:
     """An application with one route."""
-    app, answer = FastAPI(), KINDS[kind](model, beam_size)
+    app, answer = FastAPI(), KINDS[kind](model, search)
 
     @app.post("/translate")
     def translate(question: Question) -> Answer:  # no coroutine, so FastAPI calls it in a thread
@@ -81,10 +83,10 @@ def main() -> None:
     )
     parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--beam-size", type=int, default=4)
+    parser.add_argument("--search", type=json.loads, default={}, help="JSON: fields of SearchConfig")
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()
-    app = make_app(options.kind, options.model, options.beam_size)
+    app = make_app(options.kind, options.model, options.search)
     uvicorn.run(app, host="127.0.0.1", port=options.port, log_level="warning", access_log=False)
 
 

@@ -5,12 +5,14 @@ Does not know: servers, loads.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
-__all__ = ["languages_of", "read_sentences", "translate_offline", "write_texts"]
+__all__ = ["add_search", "languages_of", "read_sentences", "search_of", "translate_offline", "write_texts"]
 
 
 def read_sentences(source: Path, most: int) -> list[str]:
@@ -27,12 +29,12 @@ def read_sentences(source: Path, most: int) -> list[str]:
     return found
 
 
-def translate_offline(model: Path, texts: list[str], beam_size: int) -> list[str]:
+def translate_offline(model: Path, texts: list[str], search: dict[str, Any]) -> list[str]:
     """What the server must answer: the same export, all at once, without a server."""
     from transduce.translate.translator import Translator
 
     translator = Translator.load(model, engine="ctranslate2")
-    found = translator.translate(texts, beam_size=beam_size, details=False)
+    found = translator.translate(texts, details=False, **search)
     return [translation.text for translation in found]
 
 
@@ -49,3 +51,18 @@ def write_texts(path: Path, texts: list[str], expected: list[str] | None, more: 
     """The file for `load.py --texts`."""
     path.write_text(json.dumps({"texts": texts, "expected": expected, "more": more}), encoding="utf-8")
     return path
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """How all systems search; what CTranslate2 and LibreTranslate do unless told otherwise."""
+    parser.add_argument("--beam-size", type=int, default=4, help="LibreTranslate's is 4")
+    parser.add_argument(
+        "--patience", type=float, default=1.0,
+        help="of our engine: 1 as CTranslate2's; inf leaves it to the model, whose search then takes longer",
+    )  # fmt: skip
+
+
+def search_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Fields of `SearchConfig`, as JSON can hold them."""
+    patience = {} if math.isinf(options.patience) else {"patience": options.patience}
+    return {"beam_size": options.beam_size, **patience}

@@ -6,6 +6,7 @@ In:  a model, a name. Out: a port that answers. Does not know: loads, figures.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -45,20 +46,19 @@ class System:
 
 
 def systems(
-    model: Path, beam_size: int, peers: Path, work: Path, languages: tuple[str, str]
+    model: Path, search: dict[str, Any], peers: Path, work: Path, languages: tuple[str, str]
 ) -> dict[str, System]:
     """All by name; LibreTranslate only where it is installed in `peers`."""
-    beam = {"beam_size": beam_size}
 
     def plain(kind: str, *distributions: str) -> System:
         command = [sys.executable, str(_HERE / "plain_server.py"), "--kind", kind, "--model", str(model)]
-        command += ["--beam-size", str(beam_size), "--port"]
+        command += ["--search", json.dumps(search), "--port"]
         used = ("fastapi", "uvicorn", *distributions)
         return System(lambda port: [*command, str(port)], "plain", {}, used, ours=kind == "lock")
 
     found = {
         "transduce": System(
-            lambda port: [*SERVE, str(model), "--port", str(port)], "transduce", beam,
+            lambda port: [*SERVE, str(model), "--port", str(port)], "transduce", search,
             ("transduce", "fastapi", "uvicorn", "ctranslate2"), ours=True,
         ),
         "one-at-a-time": plain("lock", "transduce", "ctranslate2"),

@@ -1,7 +1,7 @@
 """Throughput and latency of the service at 1, 4 and 64 clients, beside plain handlers and LibreTranslate.
 
     python benchmarks/serve/throughput.py --model runs/en-de/model --source test.en --peers PEERS
-    python benchmarks/serve/throughput.py --model MODEL --source test.en --rounds 1 --seconds 2   # does it work?
+    python benchmarks/serve/throughput.py --model MODEL --source test.en --rounds 1 --seconds 2   # a try
 
 The model needs a CTranslate2 export (`transduce export MODEL --to ct2`). Each client asks for one sentence
 at a time, over a connection of its own, from a process of its own; systems take turns (A B C, A B C, …), each
@@ -26,7 +26,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
-from questions import languages_of, read_sentences, translate_offline, write_texts  # noqa: E402
+from questions import (  # noqa: E402
+    add_search,
+    languages_of,
+    read_sentences,
+    search_of,
+    translate_offline,
+    write_texts,
+)
 from record import append_line, commit, cpu_seconds, hardware, resident_mb, today  # noqa: E402
 from servers import System, running, systems, versions  # noqa: E402
 
@@ -110,7 +117,7 @@ def _all_rounds(
     found: Mapping[str, System], texts: list[str], options: argparse.Namespace
 ) -> dict[str, list[dict[int, Figures]]]:
     """Every round of every system, in turn; one that fails is told, and not tried again."""
-    expected = translate_offline(options.model, texts, options.beam_size)
+    expected = translate_offline(options.model, texts, options.search)
     results: dict[str, list[dict[int, Figures]]] = {name: [] for name in found}
     failed: set[str] = set()
     for number in range(options.rounds):
@@ -147,18 +154,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="for each number of clients")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before, not counted")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--beam-size", type=int, default=4, help="LibreTranslate's is 4")
+    add_search(parser)
     parser.add_argument("--peers", type=Path, default=Path("peers"), help="directory of their environments")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmark-serve"))
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
     options = parser.parse_args()
+    options.search = search_of(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a running server is ended as well
     os.environ["PYTHONPATH"] = str(ROOT / "src")  # the checkout's package, wherever it is installed from
     sys.path.insert(0, os.environ["PYTHONPATH"])
     options.work.mkdir(parents=True, exist_ok=True)
     texts = read_sentences(options.source, options.sentences)
     known = systems(
-        options.model.resolve(), options.beam_size, options.peers.resolve(), options.work.resolve(),
+        options.model.resolve(), options.search, options.peers.resolve(), options.work.resolve(),
         languages_of(options.model),
     )  # fmt: skip
     names = options.systems.split(",")
@@ -174,7 +182,7 @@ def main() -> None:
     for name, by_clients in found.items():
         line: Figures = {"bench": "serve/throughput", "system": name, "versions": versions(chosen[name])}
         line |= {"clients": by_clients, "sentences_a_request": 1, "sentences": len(texts)}
-        line |= {"beam_size": options.beam_size, "seconds": options.seconds, "rounds": len(rounds[name])}
+        line |= {"search": options.search, "seconds": options.seconds, "rounds": len(rounds[name])}
         line |= aims(found) if name == "transduce" else {}
         line |= {"python": platform.python_version(), "date": today(), "hardware": hardware()}
         line |= {"omp_num_threads": os.environ.get("OMP_NUM_THREADS"), "commit": commit()}

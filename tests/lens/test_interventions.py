@@ -12,6 +12,7 @@ from lens.lens_models import SENTENCE, make_lens
 from transduce.errors import ModelError
 from transduce.lens import HeadName, Interventions, MaskChange, Temperature
 from transduce.lens.interventions import attention_of
+from transduce.search.config import SearchConfig
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -28,6 +29,25 @@ def test_ablating_nothing_gives_the_same_trace_bit_for_bit(trace):
     assert again.watched.nodes == trace.watched.nodes
     assert torch.equal(again.done.states, trace.done.states)
     assert again.target == trace.target
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"target": "das Licht"},
+        {"force": [300, 301]},
+        {"max_len": 5},
+        {"search": SearchConfig(method="sample", seed=3, max_extra_len=6)},
+        {"search": SearchConfig(beam_size=1, max_extra_len=6)},
+    ],
+)
+def test_however_a_trace_came_about_nothing_changed_is_the_same(lens, asked):
+    trace = lens.trace(SENTENCE, **asked)
+    again = trace.what_if(Interventions())
+    assert again.target == trace.target
+    assert again.hypotheses[0] == trace.hypotheses[0]
+    assert torch.equal(again.done.states, trace.done.states)
+    assert again.what_if().target == trace.target
 
 
 @pytest.mark.parametrize("kind", ["enc_self", "dec_self", "cross"])

@@ -33,6 +33,18 @@ def test_one_text_and_many(client, offline):
         Translated.model_validate(translation)
 
 
+@pytest.mark.parametrize("path", [URL, "/translate"])
+def test_a_request_takes_no_thread_of_the_pool(client, monkeypatch, path):
+    """A dependency that is no coroutine is called in a thread: 0.2 of 0.9 ms of a request, for nothing."""
+
+    async def called_in_a_thread(call, *_, **__):
+        raise AssertionError(f"{call} was called in a thread")
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", called_in_a_thread)
+    asked = {"text": WORDS[0]} if path == URL else {"q": WORDS[0], "source": "en", "target": "de"}
+    assert client.post(path, json=asked).status_code == 200
+
+
 def test_health_and_models(client):
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ready"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from transduce.serve.batching import Batcher, Piece
+from transduce.serve.batching import Batcher, BatcherClosed, Piece
 
 
 @dataclass(frozen=True)
@@ -296,6 +296,8 @@ def test_closing_tells_who_waits():
         lane.gate.set()
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert found[0] == ["0"]
-        assert all(isinstance(error, asyncio.CancelledError) for error in found[1:])
+        assert all(isinstance(error, BatcherClosed) for error in found[1:])
+        with pytest.raises(BatcherClosed):
+            await answers(batcher, lane, ["late"])
 
     run(scenario())

@@ -517,3 +517,60 @@ def test_the_training_log_grows(page, run):
 def test_a_model_without_its_run_has_no_log(served, open_page):
     found = problem(open_page(served).get("/api/v1/training"), 404, "no-log")
     assert "log.jsonl" in found["detail"]
+
+
+WRONG = [
+    b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 5000, b'{"text":1}', b'{"text":null}',
+    b'{"text":["x"]}', b'{"text":"x\\u0000"}', b'{"text":"\\ud800"}', b'{"text":"x","decode":3}',
+    b'{"text":"x","decode":{"mode":"magic"}}', b'{"text":"x","decode":{"beam":"4"}}',
+    b'{"text":"x","decode":{"beam":-1}}', b'{"text":"x","decode":{"beam":1e400}}',
+    b'{"text":"x","decode":{"mode":"sample","n_best":100000}}', b'{"text":"x","decode":{"n_best":9}}',
+    b'{"text":"x","decode":{"length_penalty":NaN}}', b'{"text":"x","decode":{"length_penalty":Infinity}}',
+    b'{"text":"x","decode":{"temperature":1e-400}}', b'{"text":"x","decode":{"seed":-1}}',
+    b'{"text":"x","decode":{"top_p":0}}', b'{"text":"x","decode":{"max_len":0}}',
+    b'{"text":"x","decode":{"max_len":1}}', b'{"text":"x","force":[1e9]}', b'{"text":"x","force":[-1]}',
+    b'{"text":"x","force":["a"]}', b'{"text":"x","force":7}', b'{"text":"x","force":[4],"target":"y"}',
+    b'{"text":"x","target":7}',
+]  # fmt: skip
+WRONG_CHANGES = [
+    b"{", b"[]", b'{"ablate":{}}', b'{"ablate":[{}]}', b'{"ablate":[{"kind":"cross","layer":0}]}',
+    b'{"ablate":[{"kind":"cross","layer":99999999999999999999,"head":0}]}',
+    b'{"ablate":[{"kind":"self","layer":0,"head":0}]}', b'{"tau":[{"kind":"cross","tau":0}]}',
+    b'{"tau":[{"kind":"cross","tau":NaN}]}', b'{"tau":[{"kind":"cross","layer":7,"tau":1}]}',
+    b'{"tau":[{"kind":"cross","tau":"1"}]}', b'{"mask":[{"kind":"cross","causal":false}]}',
+    b'{"mask":[{"kind":"cross","hide":[-1]}]}', b'{"mask":[{"kind":"cross","hide":[0.5]}]}',
+    b'{"force":[123456]}', b'{"force":[4],"fixed":true}', b'{"fixed":"yes"}', b'{"x":1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_a_wrong_request_is_a_problem(page, body):
+    answer = page.post(URL, content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"]
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("body", WRONG_CHANGES)
+def test_a_wrong_change_is_a_problem(page, posted, body):
+    url = posted.json()["links"]["what_if"]
+    answer = page.post(url, content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"]
+
+
+def test_every_answer_that_came_is_declared(page, posted):
+    """What OpenAPI says of each route holds the statuses that the tests above saw."""
+    paths = page.get("/openapi.json").json()["paths"]
+    for path, statuses in {
+        "/api/v1/model": {"200", "404"},
+        "/api/v1/traces": {"201", "400", "413", "422", "429", "501"},
+        "/api/v1/traces/{trace_id}/head": {"200", "404", "413", "422", "429"},
+        "/api/v1/traces/{trace_id}/what-if": {"201", "404", "413", "422", "429"},
+        "/api/v1/code/{component}": {"200", "404"},
+        "/api/v1/training": {"200", "404", "422"},
+    }.items():
+        for operation in paths[path].values():
+            assert statuses <= operation["responses"].keys(), path

@@ -301,3 +301,18 @@ def test_serving_an_export_loads_no_torch(served):
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "1\n[]\n", result.stderr
+
+
+def test_a_refusal_reaches_who_is_still_sending(server):
+    """Ten megabytes where a tenth of one is allowed, and a request where no connection is."""
+    with server.client() as client:
+        assert client.post(URL, content=b"x" * 10_000_000).status_code == 413
+    held = [socket.create_connection(server.address) for _ in range(12)]
+    try:
+        time.sleep(0.1)
+        with server.client() as client:
+            for _ in range(5):
+                assert client.post(URL, json={"text": "one " * 5000}).status_code == 503
+    finally:
+        for connection in held:
+            connection.close()

@@ -423,6 +423,26 @@ def test_a_lazy_model_is_loaded_by_its_first_request_once(three, monkeypatch):
     run(scenario())
 
 
+def test_a_lazy_model_that_cannot_be_loaded_is_tried_again_when_it_has_changed(served, tmp_path, caplog):
+    path = tmp_path / "en-de"
+    shutil.copytree(served, path)
+    good = (path / "ct2" / "model.bin").read_bytes()
+    (path / "ct2" / "model.bin").write_bytes(good[:500])
+
+    async def scenario():
+        async with running(path, lazy=True) as service:
+            for _ in range(5):
+                with pytest.raises(ModelError, match="CTranslate2 cannot load"):
+                    await service.translate(["a"])
+            assert caplog.text.count("cannot be loaded") == 1
+            assert service.models()[0]["state"] == "failed"
+            (path / "ct2" / "model.bin").write_bytes(good)
+            assert len(await service.translate(["a"])) == 1
+            assert service.models()[0]["state"] == "loaded"
+
+    run(scenario())
+
+
 def test_short_memory_unloads_what_rested_longest_and_nothing_in_use(three, slow):
     async def scenario():
         async with running(*three, lazy=True, memory=1) as service:  # a byte: always short

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -84,3 +85,20 @@ def test_a_bad_pattern_or_kind_says_what_is_right():
         Protection(patterns=("(",))
     with pytest.raises(DataError, match="unknown kind of protected text 'links'; there are code, url"):
         Protection(kinds=("links",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["`", "`a", "``a`", "{%", "{", "{{a", "%", "%(", "%0", "%1", "0", "a", "a.", "www.", "http://", "a@",
+     "a@b.", ")", "1,", "1,1a", "&a", "<a", "{a", "%(a"],
+)  # fmt: skip
+def test_twenty_thousand_characters_of_anything_take_no_second(piece):
+    everything = Protection(kinds=("code", "url", "email", "braces", "printf", "tags", "numbers"))
+    for text in (
+        piece * (20_000 // len(piece)),
+        "http://a" + piece * (20_000 // len(piece)),
+        "%" + piece * 9_000,
+    ):
+        begun = time.process_time()
+        find_spans(text, everything)
+        assert time.process_time() - begun < 3

@@ -105,8 +105,13 @@ class Column {
     this.y += 18
   }
 
-  position(id: string): void {
+  /** Positions that are added here; the room stays where they are turned in later, for the count of layers. */
+  positions(id: string, kind: string): void {
     const height = 34
+    if (kind === 'rotary') {
+      this.arrow(height - 12)
+      return
+    }
     const lines = wrap(this.label(id, 'position'), this.boxWidth / 2 - 16)
     this.figure.boxes.push({
       id, kind: 'position', stack: this.stack, isWave: true, lines, x: this.centre - this.boxWidth / 2, y: this.y,
@@ -188,7 +193,7 @@ function drawEncoder(column: Column, config: ModelConfig): void {
   column.arrow(12)
   column.box('source_embedding', 'embedding')
   column.arrow(12)
-  if (config.position !== 'rotary') column.position('source_position')
+  column.positions('source_position', config.position)
   column.frame(config.num_encoder_layers, () => {
     column.sublayer('self_attention', 'attention', config.norm)
     column.arrow(GAP)
@@ -208,7 +213,7 @@ function drawDecoder(column: Column, config: ModelConfig, hasEncoder: boolean): 
   column.arrow(12)
   column.box('target_embedding', 'embedding')
   column.arrow(12)
-  if (config.position !== 'rotary') column.position('target_position')
+  column.positions('target_position', config.position)
   column.frame(config.num_decoder_layers, () => {
     column.sublayer('self_attention', 'attention', config.norm)
     column.arrow(GAP)

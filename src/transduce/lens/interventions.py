@@ -134,6 +134,8 @@ def check_head(config: TransformerConfig, kind: str, layer: int, head: int) -> N
         raise NoSuchPart(f"kind is {kind!r}, but must be one of {', '.join(get_args(AttentionKind))}")
     layers = num_layers(config, cast(AttentionKind, kind))
     for name, value, count in (("layer", layer, layers), ("head", head, config.num_heads)):
+        if not count:
+            raise NoSuchPart(f"the model has no {kind} attention: that stack has no layers")
         if not 0 <= value < count:
             raise NoSuchPart(f"there is no {name} {value}: {kind} has {name}s 0 to {count - 1}")
 

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from transduce.batch.collate import SpecialIds
-from transduce.errors import DataError, ModelError
+from transduce.errors import DataError, ModelError, SearchError
 from transduce.lens.alignment import HeadAlignment, read_heads
 from transduce.lens.decoding import WatchedSearch, follow, watch_search
 from transduce.lens.forward import run_pass, second_body
@@ -153,9 +154,12 @@ class Lens:
             SearchError: the search's settings contradict each other, or logits are not finite.
         """
         begun = time.perf_counter()
+        if force and (target is not None or output is not None):
+            raise SearchError(
+                "an output that is given cannot be forced to begin otherwise: leave one of both out"
+            )
         changes = interventions or Interventions()
         changes.check(self.config)
-        source_tokenizer, target_tokenizer = self.translator.tokenizers
         applied: list[str] = []
         ids = self._source_ids(text, applied)
         config = search or self.translator.config
@@ -169,27 +173,36 @@ class Lens:
             best = watched.hypotheses[0]
             done = run_pass(model, [*ids, self.ids.eos_id], [self.ids.bos_id, *best.ids])
         captured = milliseconds(since)
-        translation = target_tokenizer.decode(best.ids)
-        source, source_words = label(text, ids, source_tokenizer, eos=True)
-        written, target_words = label(translation, best.ids, target_tokenizer, bos=True, eos=best.finished)
         return Trace(
             lens=self,
             text=text,
-            translation=translation,
-            source=source,
-            target=written,
-            source_words=source_words,
-            target_words=target_words,
+            **self._labels(text, ids, best),
             hypotheses=tuple(watched.hypotheses),
             config=config,
             interventions=changes,
             forced=tuple(force),
+            given=given is not None,
+            max_len=max_len,
             watched=watched,
             done=done,
             timing=Timing(searched, captured, milliseconds(begun)),
             limits_applied=tuple(applied),
             parent=parent,
         )
+
+    def _labels(self, text: str, ids: Sequence[int], best: Hypothesis) -> dict[str, Any]:
+        """The translation, and both sides' tokens and words."""
+        source_tokenizer, target_tokenizer = self.translator.tokenizers
+        translation = target_tokenizer.decode(best.ids)
+        source, source_words = label(text, ids, source_tokenizer, eos=True)
+        target, target_words = label(translation, best.ids, target_tokenizer, bos=True, eos=best.finished)
+        return {
+            "translation": translation,
+            "source": source,
+            "target": target,
+            "source_words": source_words,
+            "target_words": target_words,
+        }
 
     def _source_ids(self, text: str, applied: list[str]) -> list[int]:
         """The text's ids, if there are some and not too many."""
@@ -243,6 +256,8 @@ class Lens:
     ) -> WatchedSearch:
         if config.beam_size > self.limits.beam:
             raise TooLong("beam", config.beam_size, "hypotheses", self.limits.beam)
+        if config.n_best > self.limits.beam:
+            raise TooLong("list of translations", config.n_best, "entries", self.limits.beam)
         limit = min(config.limit(len(ids)), model.longest - 1)
         most = self.limits.target_tokens if max_len is None else min(max_len, self.limits.target_tokens)
         if most < limit:

@@ -29,7 +29,7 @@ from transduce.lens.answers import (
     step_table,
     walk_arrays,
 )
-from transduce.lens.interventions import AttentionKind
+from transduce.lens.interventions import AttentionKind, num_layers
 from transduce.lens.plain_page import plain_page
 from transduce.lens.positions import positions
 from transduce.lens.traces import Trace
@@ -118,11 +118,12 @@ def saved_answers(trace: Trace, trace_id: str, budget: int = BUDGET) -> dict[str
 
 def _tensors(trace: Trace, at: str) -> Any:
     """Questions for tensors with their answers, what the page shows first before what it shows later."""
-    for kind in _KINDS:
-        yield f"{at}/overview?kind={kind}", overview_arrays(trace, kind)
     config = trace.lens.config
-    for kind in _KINDS:
-        for layer in range(config.num_encoder_layers if kind == "enc_self" else config.num_decoder_layers):
+    kinds = [kind for kind in _KINDS if num_layers(config, kind)]
+    for kind in kinds:
+        yield f"{at}/overview?kind={kind}", overview_arrays(trace, kind)
+    for kind in kinds:
+        for layer in range(num_layers(config, kind)):
             for head in range(config.num_heads):
                 question = f"{at}/head?kind={kind}&layer={layer}&head={head}"
                 yield question, head_arrays(trace, kind, layer, head)

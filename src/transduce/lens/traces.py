@@ -97,6 +97,11 @@ class Trace:
     config: SearchConfig
     interventions: Interventions
     forced: tuple[int, ...]
+    """Ids that the output had to begin with."""
+    given: bool
+    """Whether the output was handed in and not searched for."""
+    max_len: int | None
+    """Most output tokens that were asked for."""
     watched: WatchedSearch = field(repr=False)
     done: Pass = field(repr=False)
     timing: Timing
@@ -267,19 +272,22 @@ class Trace:
 
         Args:
             interventions: what is changed; nothing by default.
-            force: ids that the output begins with; then the search goes on.
-            fixed: keep this trace's output and see what the changed model thinks of it.
+            force: ids that the output begins with; then the search goes on. By default as in this trace.
+            fixed: keep this trace's output and see what the changed model thinks of it; so it is by itself
+                where this trace's output was given.
 
         Raises:
             NoSuchPart: the model has no such layer or head.
             SearchError: the forced beginning cannot be written.
         """
+        keeps = fixed or (self.given and not force)
         return self.lens.trace(
             self.text,
             search=self.config,
             interventions=interventions or Interventions(),
-            force=force or (),
-            output=self.hypothesis if fixed else None,
+            force=force or (() if keeps else self.forced),
+            output=self.hypothesis if keeps else None,
+            max_len=self.max_len,
             parent=self,
         )
 

@@ -112,7 +112,7 @@ class Gate:
 _WRONG_PER_MINUTE: Final = 60
 
 
-def get_gate(request: Request) -> Gate:
+async def get_gate(request: Request) -> Gate:
     """The application's gate."""
     gate: Gate = request.app.state.gate
     return gate
@@ -129,7 +129,7 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-def admitted(request: Request, gate: Annotated[Gate, Depends(get_gate)]) -> Caller:
+async def admitted(request: Request, gate: Annotated[Gate, Depends(get_gate)]) -> Caller:
     """For routes whose key stands in the header.
 
     Raises:

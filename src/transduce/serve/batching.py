@@ -27,7 +27,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from transduce.serve.pace import Pace
 
-__all__ = ["BatchTold", "Batcher", "Lane", "Piece"]
+__all__ = ["BatchTold", "Batcher", "BatcherClosed", "Lane", "Piece"]
 
 P = TypeVar("P")
 R = TypeVar("R", covariant=True)
@@ -35,6 +35,10 @@ R = TypeVar("R", covariant=True)
 _QUIET_SECONDS = 0.25  # without any two jobs at once, after which a job counts as alone again
 _SHARE = 96  # tokens that a job puts into a batch before the next job has its turn
 _MEMORY = 0.2  # weight of the newest batch in the average speed
+
+
+class BatcherClosed(Exception):  # noqa: N818 -- it is no error of anybody's
+    """What waits is not done any more."""
 
 
 class Lane(Hashable, Protocol[P, R]):
@@ -110,7 +114,7 @@ class Batcher:
         self._pool = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="batch")
         self._turns: deque[_Job] = deque()
         self._running: set[asyncio.Future[Any]] = set()
-        self._exclusive = False
+        self._exclusive = self._closed = False
         self._contended = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._speed = 0.0
@@ -129,8 +133,11 @@ class Batcher:
 
         Raises:
             TimeoutError: it was not done by then.
+            BatcherClosed: the queue was closed.
             Exception: what the lane raised for these pieces.
         """
+        if self._closed:
+            raise BatcherClosed
         job = _Job(lane, deque(enumerate(pieces)), since=time.monotonic())
         if job.waiting:
             self._enter(job)
@@ -164,8 +171,9 @@ class Batcher:
 
     def close(self) -> None:
         """Drop what waits; what runs is finished in its thread."""
+        self._closed = True
         for job in list(self._turns):
-            job.answers.put_nowait(asyncio.CancelledError())
+            job.answers.put_nowait(BatcherClosed())
             self._leave(job)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -289,7 +297,7 @@ class Batcher:
         self._exclusive = False
         tokens = sum(piece.tokens for _, _, piece in batch)
         self.running_tokens -= tokens
-        error = asyncio.CancelledError() if done.cancelled() else done.exception()
+        error = BatcherClosed() if done.cancelled() else done.exception()
         if error is None:
             if batch[0][0].lane.parallel and len(batch) < 2 * self._slots:
                 self._pace.note(together=exclusive, tokens=tokens, seconds=seconds)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["protocol_for"]
 
+_LINGER = 1.0  # seconds
 _STATUS_LINES = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
@@ -36,6 +37,7 @@ class _Bounded(H11Protocol):
         super().__init__(*arguments, **named)
         self._header_timer: TimerHandle | None = None
         self._unread_timer: TimerHandle | None = None
+        self._refused = False
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,7 +53,7 @@ class _Bounded(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         # h11 bounds only what is incomplete: headers that came whole in one large read would pass.
-        while data and not self.transport.is_closing():
+        while data and not self._refused and not self.transport.is_closing():
             part, data = data, b""
             if self.conn.their_state is h11.IDLE:
                 self._expect_headers()
@@ -102,8 +104,9 @@ class _Bounded(H11Protocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Answer without the application, and close."""
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
+        self._refused = True
         body = json.dumps(problem_body(problem)).encode()
         phrase = _STATUS_LINES.get(problem.status, b"Service Unavailable")
         headers = {
@@ -114,7 +117,11 @@ class _Bounded(H11Protocol):
         }
         head = b"".join(f"{name}: {value}\r\n".encode() for name, value in headers.items())
         self.transport.write(b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (problem.status, phrase, head, body))
-        self.transport.close()
+        self.connections.discard(self)
+        # Closed at once, with something of the client's unread, the connection would be reset, and the
+        # answer be lost. So what still comes is dropped for a moment.
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER, self.transport.abort)
 
     def _stop_header_timer(self) -> None:
         if self._header_timer is not None:

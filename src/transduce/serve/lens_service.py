@@ -265,7 +265,7 @@ def _unavailable(detail: str) -> Problem:
     return Problem(501, "Cannot look inside", detail, "lens-unavailable")
 
 
-def get_lenses(request: Request) -> LensService:
+async def get_lenses(request: Request) -> LensService:
     """The service of the app that a request came to; for `Depends`."""
     return cast(LensService, request.app.state.lenses)
 

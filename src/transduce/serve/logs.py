@@ -17,7 +17,7 @@ __all__ = ["LOGGER_NAMES", "JsonLines", "PlainLines", "request_id", "set_up_logs
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Of the request under way, in its task and in what it starts."""
 
-LOGGER_NAMES = ("transduce", "uvicorn.error")
+LOGGER_NAMES = ("transduce", "uvicorn.error", "asyncio", "py.warnings")
 
 
 class JsonLines(logging.Formatter):
@@ -60,6 +60,7 @@ def set_up_logs(stream: TextIO | None = None, *, plain: bool | None = None) -> N
         logger.handlers[:] = [handler]
         logger.propagate = False
         logger.setLevel(logging.INFO)
+    logging.captureWarnings(True)
     # Uvicorn tells at this level what `server.py` and the middleware tell better.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 

@@ -49,7 +49,6 @@ class Metrics:
         )
         self.tokens = Counter("transduce_source_tokens", "Source tokens translated", registry=own)
         self.texts = Counter("transduce_texts", "Texts translated", registry=own)
-        self.refused = Counter("transduce_refused", "Requests refused, by problem", ["kind"], registry=own)
         self._gauge("transduce_resident_bytes", "Resident memory of the process", resident_bytes)
 
     def watch_queue(self, *, pieces: Callable[[], int], tokens: Callable[[], int]) -> None:

@@ -7,6 +7,7 @@ body costs is decided in one place.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
 _DOCUMENTS = ("/api/v1/documents", "/translate_file")
+_LINGER = 2.0  # seconds
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read any more
 _QUIET = ("/health", "/ready", "/metrics")  # asked every few seconds: in the log only when they fail
 
@@ -86,29 +88,30 @@ class Around:
         """The whole body.
 
         Raises:
-            Problem: it is too large, or comes too slowly.
+            Problem: it is too large, comes too slowly, or never whole.
         """
         limit = "max_document_bytes" if scope["path"] in _DOCUMENTS else "max_body_bytes"
+        most: int = getattr(self._settings, limit)
         length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and int(length) > getattr(self._settings, limit):
-            raise self._too_large(limit)
+        small = not (length.isdigit() and int(length) > most)
         body = bytearray()
         seconds = self._settings.body_seconds
         try:
             async with asyncio.timeout(seconds):
-                while True:
+                while small:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return bytes(body)
+                        raise Problem(499, "The client is gone", "the body never came whole", "client-gone")
                     body += message.get("body", b"")
-                    if len(body) > getattr(self._settings, limit):
-                        raise self._too_large(limit)
-                    if not message.get("more_body"):
+                    small = len(body) <= most
+                    if small and not message.get("more_body"):
                         return bytes(body)
         except TimeoutError:
             detail = f"the body did not arrive within {seconds:g} s: send it faster, or less of it"
             extra = {"body_seconds": seconds}
             raise Problem(408, "The body came too slowly", detail, "too-slow", extra, _CLOSE) from None
+        await _drop_rest(receive)
+        raise self._too_large(limit)
 
     def _too_large(self, limit: str) -> Problem:
         most = getattr(self._settings, limit)
@@ -129,7 +132,17 @@ class Around:
             "seconds": round(seconds, 4),
             "client": client[0] if client else "",
         }
+        if caller := scope.get("state", {}).get("caller"):
+            fields = {**fields, "caller": caller}
         _access.info("request", extra={"fields": fields})
+
+
+async def _drop_rest(receive: Receive) -> None:
+    """Let the client finish sending, for a while: closed on, it would be reset and never see the answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            while (await receive()).get("more_body"):
+                pass
 
 
 def _id_of(scope: Scope) -> str:

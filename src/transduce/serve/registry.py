@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from transduce.errors import ServeError, TransduceError
+from transduce.errors import ModelError, ServeError, TransduceError
 from transduce.serve.models import Fingerprint, Loaded, ServedModel
 from transduce.serve.problems import Problem
 from transduce.serve.settings import ServeSettings
@@ -100,26 +100,36 @@ class Registry:
         """The model's version in memory; load it if there is none.
 
         Raises:
-            ModelError: it cannot be loaded.
+            ModelError: it cannot be loaded, or could not be and has not changed.
             Problem: there is no memory for it now.
         """
         model.last_used = time.monotonic()
+        if model.loaded is None and self._failed.get(model) == model.fingerprint():
+            raise ModelError(model.problem)
         return model.loaded or await self._load(model)
 
     async def watch(self) -> None:
         """For ever: load what has changed on disk, and unload what rests when memory is short."""
         seen = {model: model.fingerprint() for model in self.models}
-        while True:
+        while self.models:
             await asyncio.sleep(self._settings.watch_seconds)
             for model in self.models:
-                now = model.fingerprint()
-                if now != seen[model]:  # still being written, perhaps: look again
-                    seen[model] = now
-                    continue
-                if model.loaded and now not in (model.loaded.fingerprint, self._failed.get(model)):
-                    with contextlib.suppress(TransduceError, Problem):
-                        await self._load(model)
+                try:
+                    await self._look(model, seen)
+                except (TransduceError, Problem):
+                    pass  # it has been told
+                except Exception:
+                    _log.exception("looking for changes of model %s failed", model.name)
             self._make_room(0, keep=max(self.models, key=lambda model: model.last_used))
+
+    async def _look(self, model: ServedModel, seen: dict[ServedModel, Fingerprint]) -> None:
+        """Load a model again if it has changed, and has stopped changing."""
+        # Not in the loop's thread: a disk may be far away.
+        now = await asyncio.get_running_loop().run_in_executor(None, model.fingerprint)
+        if now != seen[model]:
+            seen[model] = now
+        elif model.loaded and now not in (model.loaded.fingerprint, self._failed.get(model)):
+            await self._load(model)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -137,8 +147,13 @@ class Registry:
         if task is None:
             task = asyncio.create_task(self._load_now(model))
             self._loading[model] = task
-            task.add_done_callback(lambda _: self._loading.pop(model, None))
+            task.add_done_callback(lambda done: self._loaded_or_failed(model, done))
         return await asyncio.shield(task)  # one client that goes away does not stop it
+
+    def _loaded_or_failed(self, model: ServedModel, done: asyncio.Task[Loaded]) -> None:
+        self._loading.pop(model, None)
+        if not done.cancelled():
+            done.exception()  # those who wait get it; there may be none left
 
     async def _load_now(self, model: ServedModel) -> Loaded:
         again = model.loaded is not None

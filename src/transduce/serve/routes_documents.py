@@ -71,7 +71,7 @@ class DocumentFields(BaseModel):
     """Mark translations as unreviewed (PO, XLIFF)."""
 
 
-def get_desk(request: Request) -> DocumentDesk:
+async def get_desk(request: Request) -> DocumentDesk:
     """The application's."""
     desk: DocumentDesk = request.app.state.documents
     return desk

@@ -88,7 +88,7 @@ class LibreFileRequest(BaseModel):
     api_key: str | None = None
 
 
-def get_downloads(request: Request) -> Downloads:
+async def get_downloads(request: Request) -> Downloads:
     """The application's."""
     downloads: Downloads = request.app.state.downloads
     return downloads

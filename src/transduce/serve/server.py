@@ -39,11 +39,7 @@ def serve(settings: ServeSettings) -> None:
         ServeError: the address cannot be listened at, or two models translate the same languages.
     """
     set_up_logs()
-    if settings.keys_file is None and not is_loopback(settings.host):
-        _log.warning(
-            "everybody who can reach %s may translate: make keys with `transduce keys create`, and give "
-            "--keys FILE", settings.host,
-        )  # fmt: skip
+    _warn_if_open(settings)
     service = TranslationService(settings)
     app = create_app(settings, service)
     listening = _listen(settings)
@@ -68,6 +64,14 @@ def serve(settings: ServeSettings) -> None:
         server.run(sockets=[listening])
     if server.failure is not None:
         raise server.failure
+
+
+def _warn_if_open(settings: ServeSettings) -> None:
+    if settings.keys_file is None and not is_loopback(settings.host):
+        _log.warning(
+            "everybody who can reach %s may translate: make keys with `transduce keys create`, and give "
+            "--keys FILE", settings.host,
+        )  # fmt: skip
 
 
 class _Server(uvicorn.Server):

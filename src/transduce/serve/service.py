@@ -19,7 +19,7 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
-from transduce.serve.batching import Batcher
+from transduce.serve.batching import Batcher, BatcherClosed
 from transduce.serve.kept_texts import KeptText, kept_text
 from transduce.serve.lanes import Lane, Text, cut
 from transduce.serve.metrics import Metrics
@@ -171,6 +171,8 @@ class TranslationService:
                             yield text.index, translation
             except TimeoutError as error:
                 raise self._too_late() from error
+            except BatcherClosed as error:
+                raise _not_ready() from error
 
     async def knows(self, source: str | None, target: str | None) -> Callable[[str], bool]:
         """Whether the model between these languages has a piece for a character (see translate/kept.py).
@@ -191,10 +193,7 @@ class TranslationService:
 
     def _check_ready(self) -> None:
         if not self.ready:
-            raise Problem(
-                503, "Not ready", "the models are being loaded, or the server is being stopped: try again "
-                "in a few seconds", "not-ready", headers={"Retry-After": "2"},
-            )  # fmt: skip
+            raise _not_ready()
 
     def check(self, texts: Sequence[str], options: TranslateOptions = _DEFAULT) -> None:
         """Refuse what is over a limit, before anything is done for it.
@@ -255,7 +254,12 @@ class TranslationService:
         return await loop.run_in_executor(self._cutter, cut, loaded.translator, texts, options, read)
 
 
-def get_service(request: Request) -> TranslationService:
+def _not_ready() -> Problem:
+    detail = "the models are being loaded, or the server is being stopped: try again in a few seconds"
+    return Problem(503, "Not ready", detail, "not-ready", headers={"Retry-After": "2"})
+
+
+async def get_service(request: Request) -> TranslationService:
     """The service of the app that a request came to; for `Depends`."""
     return cast(TranslationService, request.app.state.service)
 

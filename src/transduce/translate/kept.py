@@ -39,6 +39,8 @@ _SYMBOLS: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[^\W\d_][\w\u0300-\u036f\u200c\u200d]*")
 
+_MOST: Final = 256  # of one line; nobody wrote more, and placing them takes the square of their number
+
 _Span = tuple[int, int]
 
 
@@ -148,7 +150,7 @@ class Keeper:
         for place in sorted(places, key=lambda place: (place[0], not place[2])):
             if not found or place[0] >= found[-1][1]:
                 found.append(place)
-        return found
+        return found[:_MOST]
 
 
 def _outside(text: str, knows: Knows | None) -> list[_Span]:

@@ -36,20 +36,22 @@ DEFAULT_KINDS: Final[tuple[Kind, ...]] = ("code", "url", "email", "braces", "pri
 # Characters that end a URL although they are no spaces: quotes, brackets of markup, and scripts that
 # write no spaces.
 _NOT_IN_URL = r"\s<>\"'`“”„«»\u3000-\u303f\u3040-\u30ff\u3400-\u9fff\uff01-\uff60"
+# What repeats is bounded, or cannot begin inside itself: 20,000 characters of anything take no second.
 _PATTERNS: Final[dict[Kind, str]] = {
-    "code": r"(?P<ticks>`{1,3})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)",
+    "code": r"(?P<ticks>`{1,3})(?!`)[^\n]{1,1000}?(?<!`)(?P=ticks)(?!`)",
     "url": rf"(?<![A-Za-z0-9])(?:(?:https?|ftps?|file|ssh|wss?)://|mailto:|www\.)[^{_NOT_IN_URL}]+",
-    "email": r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+",
+    "email": r"(?<![\w.+\-])[\w.+\-]++@[\w\-]+(?:\.[\w\-]+)+",
     # {{ name }}, {% tag %}, ${name}, %{name}, #{name}, {name}, {0:.2f}, {}
-    "braces": r"\{\{[^{}\n]*\}\}|\{%[^\n]*?%\}|[$%#]?\{[^{}\s]*\}",
+    "braces": r"\{\{[^{}\n]*\}\}|\{%[^\n]{0,300}?%\}|[$%#]?\{[^{}\s]*\}",
     # %(name)s, %1$s, %-5.2f, %@, %%; a percentage (100% sure, 5%) is none
     "printf": (
-        r"%\(\w+\)[\-+#0]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa]"
+        r"%\(\w{1,200}\)[\-+#0]{0,5}\d{0,4}(?:\.\d{1,4})?[diouxXeEfFgGcrsa]"
         r"|(?<!%)%%(?!%)"
-        r"|(?<![\d%])%(?:\d+\$)?[\-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|j|t|L)?[diouxXeEfFgGcsp@]"
+        r"|(?<![\d%])%(?:\d{1,4}\$)?[\-+#0]{0,5}(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
+        r"(?:hh|h|ll|l|z|j|t|L)?[diouxXeEfFgGcsp@]"
     ),
     "tags": r"</?[A-Za-z][^<>\n]*>|&(?:#\d+|#x[0-9A-Fa-f]+|\w+);",
-    "numbers": r"(?<!\w)[+\-]?\d+(?:[.,:/\-]\d+)*(?!\w)",
+    "numbers": r"(?<!\w)(?<!\d[.,:/\-])[+\-]?\d+(?:[.,:/\-]\d+)*(?!\w)",
 }
 _TRAILING = ".,;:!?…*_"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
@@ -147,7 +149,7 @@ def compare(spans: Sequence[Span], translation: str, protection: Protection | No
     lost: list[str] = []
     for text, count in wanted.items():
         there = found[text]
-        if text not in numbers:  # what touches a span may hide its edge; 5 in 15 is no 5
+        if there < count and text not in numbers:  # what touches a span may hide its edge; 5 in 15 is no 5
             there = max(there, translation.count(text))
         lost += [text] * (count - there)
     added = [text for text, count in (found - wanted).items() for _ in range(count)]
@@ -156,11 +158,13 @@ def compare(spans: Sequence[Span], translation: str, protection: Protection | No
 
 def _without_trailing(url: str) -> str:
     """The URL without the punctuation of the sentence around it; a bracket it opened itself stays."""
-    while url:
-        last = url[-1]
+    counts = Counter(url)
+    end = len(url)
+    while end:
+        last = url[end - 1]
         opens = _BRACKETS.get(last)
-        if last in _TRAILING or (opens and url.count(last) > url.count(opens)):
-            url = url[:-1]
-        else:
+        if last not in _TRAILING and not (opens and counts[last] > counts[opens]):
             break
-    return url
+        counts[last] -= 1
+        end -= 1
+    return url[:end]

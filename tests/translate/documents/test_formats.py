@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import time
 import zipfile
 
 import polib
@@ -466,3 +467,22 @@ def test_what_is_no_such_document_is_told_in_one_line(tmp_path, name, content, w
 
 def test_bytes_are_repaired_on_request(tmp_path):
     assert of_text(tmp_path, "a.md", b"a\xff\n", repair=True).segments == ["a\ufffd"]
+
+
+def test_cues_without_a_blank_line_between_them_stay_apart(tmp_path):
+    times = "00:00:01,000 --> 00:00:02,000"
+    text = f"1\n{times}\none\n2\n{times}\ntwo\nthree\n{times}\n3\n\n9\n{times}\nfour"
+    (tmp_path / "a.srt").write_text(text)
+    document = open_document(tmp_path / "a.srt")
+    assert document.segments == ["one", "two three", "four"]
+    assert document.translated(["A", "B C", "D"]).decode() == (
+        f"1\n{times}\nA\n2\n{times}\nB\nC\n{times}\n3\n\n9\n{times}\nD"
+    )
+
+
+def test_many_times_without_text_take_no_time(tmp_path):
+    (tmp_path / "a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\n- a\n" * 20_000)
+    begun = time.process_time()
+    document = open_document(tmp_path / "a.srt")
+    assert len(document.segments) == 20_000
+    assert time.process_time() - begun < 10

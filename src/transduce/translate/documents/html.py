@@ -1,8 +1,8 @@
 """HTML pages: the text of every block, with the tags inside its sentences.
 
-Read with the standard library's `html.parser`, whose tokens have places, and written by replacing
-only the text that changed: doctype, comments, attributes, scripts and spelling stay byte by byte,
-and a page that does not keep the rules keeps its own way of breaking them.
+Read in one pass (`html_parts.py`), and written by replacing only the text that changed: doctype,
+comments, attributes, scripts and spelling stay byte by byte, and a page that does not keep the rules
+keeps its own way of breaking them.
 
 Translated: text of blocks, and the attributes `alt`, `title`, `placeholder`, `aria-label`, `content`
 of descriptions, `value` of buttons. Kept: `<script>`, `<style>`, `<pre>`, `<textarea>`, `<svg>`,
@@ -16,11 +16,11 @@ import html
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from itertools import islice
 from typing import Final
 
 from transduce.translate.documents.document import RangeDocument
+from transduce.translate.documents.html_parts import Part, html_parts
 from transduce.translate.documents.inline import Inline, has_words, plain_text
 from transduce.translate.documents.markup import Node, Token, nest, peel, spell, to_inline
 
@@ -123,118 +123,67 @@ class HtmlFragment(HtmlDocument):
         return None
 
 
-class _Scanner(HTMLParser):
+class _Scanner:
     """Cuts a page into runs of inline tokens, and finds attributes that are read to people."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
         self._text = text
-        self._lines = [0]
-        self._lines += [match.end() for match in re.finditer("\n", text)]
         self._run: list[Token] = []
         self._inside: list[tuple[str, int, bool]] = []  # skipped elements: name, where, in place
         self._depth = 0
         self.runs: list[list[Token]] = []
         self.attributes: list[tuple[int, int]] = []
-        self.feed(text)
-        self.close()
+        for part in html_parts(text):
+            self._take(part)
         self._flush()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An opening tag; void elements are lone ones."""
-        raw = self.get_starttag_text() or ""
-        start = self._here()
-        if self._inside:
-            self._depth += tag == self._inside[-1][0] and tag not in _VOID
-            return
+    def _take(self, part: Part) -> None:
+        if part.kind == "close":
+            self._close(part)
+        elif self._inside:
+            if part.kind == "open":
+                self._depth += part.name == self._inside[-1][0] and part.name not in _VOID
+        elif part.kind == "text":
+            shown = _SPACES.sub(" ", html.unescape(self._text[part.start : part.end]))
+            self._run.append(Token(part.start, part.end, "text", "", shown))
+        elif part.kind in ("open", "empty"):
+            self._open(part)
+        elif part.kind == "comment":  # inside a sentence it stays there
+            self._run.append(Token(part.start, part.end, "lone"))
+        else:  # a doctype; or an instruction such as PHP's: what it makes is not known, so a sentence ends
+            self._flush()
+
+    def _open(self, part: Part) -> None:
+        """An opening tag; void elements are lone ones. In HTML the slash of `<br/>` means nothing."""
+        tag, raw = part.name, self._text[part.start : part.end]
         hidden = bool(_UNTRANSLATED.search(raw))
         in_place = tag in _INLINE
         if (hidden or tag in _FIXED or tag in _SKIPPED) and tag not in _VOID:
             if not in_place:
                 self._flush()
-            self._inside.append((tag, start, in_place))
+            self._inside.append((tag, part.start, in_place))
             self._depth = 1
             return
         if not hidden:
-            self._read_attributes(tag, raw, start)
+            self._read_attributes(tag, raw, part.start)
         if in_place:
-            kind = "lone" if tag in _VOID else "open"
-            self._run.append(Token(start, start + len(raw), "lone" if kind == "lone" else "open", tag))
+            self._run.append(Token(part.start, part.end, "lone" if tag in _VOID else "open", tag))
         else:
             self._flush()
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """`<br/>`: in HTML the slash means nothing, except in what is skipped (SVG)."""
-        if not self._inside:
-            self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
+    def _close(self, part: Part) -> None:
         """A closing tag."""
-        start = self._here()
-        end = self._text.find(">", start) + 1 or len(self._text)
         if self._inside:
             name, begin, in_place = self._inside[-1]
-            self._depth -= tag == name
+            self._depth -= part.name == name
             if self._depth == 0:
                 self._inside.pop()
                 if in_place:
-                    self._run.append(Token(begin, end, "fixed", name, self._said(begin, end)))
-        elif tag in _INLINE:
-            self._run.append(Token(start, end, "close", tag))
+                    self._run.append(Token(begin, part.end, "fixed", name, self._said(begin, part.end)))
+        elif part.name in _INLINE:
+            self._run.append(Token(part.start, part.end, "close", part.name))
         else:
             self._flush()
-
-    def handle_data(self, data: str) -> None:
-        """Text."""
-        self._say(len(data))
-
-    def handle_entityref(self, name: str) -> None:
-        """`&amp;`, with or without its semicolon."""
-        self._say(self._reference(len(name) + 1))
-
-    def handle_charref(self, name: str) -> None:
-        """`&#228;`."""
-        self._say(self._reference(len(name) + 2))
-
-    def handle_comment(self, data: str) -> None:
-        """A comment inside a sentence stays there."""
-        start = self._here()
-        end = self._text.find(">", start + len(data)) + 1 or len(self._text)
-        if not self._inside:
-            self._run.append(Token(start, end, "lone"))
-
-    def handle_decl(self, decl: str) -> None:
-        """A doctype."""
-        self._flush()
-
-    def handle_pi(self, data: str) -> None:
-        """A processing instruction, such as PHP's: what it makes is not known, so a sentence ends."""
-        self._flush()
-
-    def unknown_decl(self, data: str) -> None:
-        """`<![CDATA[…]]>`: as a comment."""
-        self._flush()
-
-    def _here(self) -> int:
-        line, column = self.getpos()
-        return self._lines[min(line, len(self._lines)) - 1] + column
-
-    def _reference(self, length: int) -> int:
-        """The length of a character reference in the text, its semicolon included."""
-        return length + (self._text[self._here() + length : self._here() + length + 1] == ";")
-
-    def _say(self, length: int) -> None:
-        """Text, put together with text that ends where it begins."""
-        if self._inside:
-            return
-        start = self._here()
-        if self._run and self._run[-1].kind == "text" and self._run[-1].end == start:
-            start_of_all = self._run.pop().start
-        else:
-            start_of_all = start
-        end = start + length
-        shown = _SPACES.sub(" ", html.unescape(self._text[start_of_all:end]))
-        self._run.append(Token(start_of_all, end, "text", "", shown))
 
     def _said(self, start: int, end: int) -> str:
         """The text of an element that is kept."""

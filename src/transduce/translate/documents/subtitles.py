@@ -37,13 +37,14 @@ class SubtitleDocument(RangeDocument):
     references = False
 
     def find(self) -> None:
-        """Look behind every line of times, up to the next blank one."""
+        """Look behind every line of times, up to the next blank one or the next times."""
         self._tables: list[list[Node]] = []
         times = list(_TIMES.finditer(self.text))
         if not times and self.text.strip("\ufeff \t\r\n"):
             raise DataError(f"{self.name} has no cues: expected lines such as 00:00:01,000 --> 00:00:02,500")
-        for match in times:
-            for start, end in self._speeches(match.end() + 1):
+        stops = [match.start() for match in times[1:]] + [len(self.text)]
+        for match, stop in zip(times, stops, strict=True):
+            for start, end in self._speeches(match.end() + 1, stop):
                 self._add(start, end)
 
     def spell(self, index: int, inline: Inline) -> str:
@@ -59,14 +60,15 @@ class SubtitleDocument(RangeDocument):
     def _escaped(self, text: str) -> str:
         return html.escape(text, quote=False) if self.references else text
 
-    def _speeches(self, at: int) -> list[tuple[int, int]]:
-        """Where each person's words of a cue begin and end."""
+    def _speeches(self, at: int, stop: int) -> list[tuple[int, int]]:
+        """Where each person's words of a cue begin and end, before the next cue's times at `stop`."""
         found: list[list[int]] = []
-        while at < len(self.text):
+        while at < stop:
             end = self.text.find("\n", at)
             end = len(self.text) if end < 0 else end
             line = self.text[at:end].rstrip("\r")
-            if not line.strip():
+            number = stop < len(self.text) and end + 1 == stop and line.strip().isdigit()
+            if not line.strip() or number:  # the next cue's number, where the blank line is missing
                 break
             dash = _SPEAKER.match(line)
             if dash or not found:
