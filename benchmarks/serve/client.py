@@ -1,7 +1,7 @@
 """One client on loopback: HTTP/1.1 over asyncio's streams, and how each server wants to be asked.
 
 A load generator shares the cores with what it measures, so its client must cost next to nothing: httpx2
-took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md). Knows no loads, no timing.
+took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md). Knows no loads.
 """
 
 from __future__ import annotations
