@@ -68,7 +68,7 @@ def test_tab_goes_in_the_order_of_reading(sit, view):
     stops = walk(reader.go(view))
     jumps = [
         (a["name"], b["name"])
-        for a, b in zip(stops, stops[1:], strict=False)
+        for a, b in pairwise(stops)
         if b["top"] < a["top"] - 300 and b["left"] < a["left"] + 40
     ]
     assert jumps == []
