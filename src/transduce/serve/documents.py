@@ -101,7 +101,8 @@ class DocumentDesk:
             fuzzy: mark translations as unreviewed (PO, XLIFF).
 
         Raises:
-            Problem: 413 for too much text, 415 for an unknown format, 429 for too many at once, or as `TranslationService.translate`.
+            Problem: 413 for too much text, 415 for an unknown format, 429 for too many at once, or as
+                `TranslationService.translate`.
             DataError: the file cannot be read, or is not safe to read.
         """
         name = file_name(name)
