@@ -38,7 +38,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/.made
 	@if [ $(VENV)/.dev -nt pyproject.toml ] && [ $(VENV)/.dev -nt constraints.txt ]; then :; else \
-	  echo "installing transduce into $(VENV) ..."; $(INSTALL) '.[train]'; fi
+	  echo "installing transduce into $(VENV) ..."; $(INSTALL) '.[train,serve]'; fi
 	@touch $@
 
 setup: $(VENV)/.dev  ## make .venv with everything for development

@@ -145,6 +145,7 @@ def _say_what_next(run: Path) -> None:
     out = Console(highlight=False)
     for what, command in (
         ("translate", f'echo "Turn on the light." | transduce translate {run}'),
+        ("look inside, serve", f"transduce serve {run}"),
         ("see how it was made", f"transduce info {run}"),
         ("your own text", "transduce train --source a.en --target a.de --out runs/mine"),
     ):

@@ -45,6 +45,7 @@ def test_limit_follows_the_sentences_own_length(ratio, extra, source_len, limit)
         ({"top_p": 0.0}, "top_p is 0"),
         ({"top_p": 1.1}, "top_p is 1.1"),
         ({"patience": 0.0}, "patience is 0.0, but must be above 0"),
+        ({"patience": 1e30}, r"patience is 1e\+30, but must be at most 1000, or inf"),
         ({"patience": 0.5, "n_best": 3}, r"ends the search at 2 hypotheses, fewer than n_best \(3\)"),
     ],
 )

@@ -18,6 +18,9 @@ LengthPenalty: TypeAlias = Literal["gnmt", "power"]
 Method: TypeAlias = Literal["beam", "sample"]
 
 
+_MOST_PATIENCE = 1000
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
     """Settings of one search.
@@ -88,6 +91,10 @@ class SearchConfig:
             raise SearchError(f"top_p is {self.top_p}, but must lie in (0, 1]: 1 keeps all tokens")
         if not self.patience > 0:
             raise SearchError(f"patience is {self.patience}, but must be above 0: 1 is usual, inf is safe")
+        if _MOST_PATIENCE < self.patience < math.inf:
+            raise SearchError(
+                f"patience is {self.patience}, but must be at most {_MOST_PATIENCE}, or inf: 1 is usual"
+            )
         if self.method == "beam" and self.num_endings < self.n_best:
             raise SearchError(
                 f"patience ({self.patience}) ends the search at {self.num_endings:.0f} hypotheses, fewer "
