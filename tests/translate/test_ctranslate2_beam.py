@@ -102,7 +102,7 @@ def test_nothing_that_could_follow_beats_an_answer_that_is_called_sure(totals, h
         assert not math.isnan(best.total)
 
 
-@pytest.mark.parametrize("patience", [1e9, 1e308, math.inf])
+@pytest.mark.parametrize("patience", [1000.0, math.inf])
 def test_more_patience_than_there_are_hypotheses_asks_for_all_of_them(patience):
     config = SearchConfig(beam_size=2, patience=patience, max_extra_len=20)
     run = first_run(config, [10], [30])
