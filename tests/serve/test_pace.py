@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from transduce.serve import pace as room
-from transduce.serve.pace import Pace
+from transduce.serve.pace import Crowd, Pace
 
 
 @pytest.fixture
@@ -53,3 +53,18 @@ def test_much_slower_than_ever_needs_no_comparison(clock):
     assert pace.together
     pace.note(together=True, tokens=10, seconds=0.5)
     assert not pace.together
+
+
+def test_a_crowd_is_remembered_for_a_moment(clock):
+    crowd = Crowd()
+    assert crowd.most == 0
+    for present in (1, 2, 5, 1):
+        crowd.note(present)
+    assert crowd.most == 5
+    clock.now += 0.3
+    crowd.note(2)
+    assert crowd.most == 5
+    clock.now += 0.3
+    assert crowd.most == 2
+    clock.now += 10
+    assert crowd.most == 0

@@ -100,3 +100,11 @@ def test_nothing_that_could_follow_beats_an_answer_that_is_called_sure(totals, h
         best = best_ended(found, 20, config)[0]
         assert total / penalty(steps) <= best.total / penalty(best.steps) + 1e-9
         assert not math.isnan(best.total)
+
+
+@pytest.mark.parametrize("patience", [1e9, 1e308, math.inf])
+def test_more_patience_than_there_are_hypotheses_asks_for_all_of_them(patience):
+    config = SearchConfig(beam_size=2, patience=patience, max_extra_len=20)
+    run = first_run(config, [10], [30])
+    assert run.endings == 2 * (run.steps + 1)
+    assert best_ended([ended(-1.0), ended(-2.0)], 20, config) == [ended(-1.0)]

@@ -5,8 +5,8 @@ In:  jobs, each some pieces of one request and the lane that they go through. Ou
 Does not know: HTTP, models, texts; a lane runs the pieces.
 
 - A job that comes alone is run at once, on all threads where that pays (`pace.py`). While others are
-  under way, each batch has a slot (a core) of its own, and waits a few milliseconds for company, so that
-  those whom one batch has answered can meet in the next.
+  under way, each batch has a slot (a core) of its own, and waits a few milliseconds for those who were
+  here a moment ago, so that those whom one batch has answered can meet in the next.
 - Turns go round: a batch takes a share of tokens from each job, so that a thousand texts cannot starve
   one sentence. Jobs meet in a batch only if their lanes are equal.
 - What a job no longer wants (`stream` was closed) leaves the queue; what runs is finished and dropped.
@@ -25,14 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from transduce.serve.pace import Pace
+from transduce.serve.pace import Crowd, Pace
 
 __all__ = ["BatchTold", "Batcher", "BatcherClosed", "Lane", "Piece"]
 
 P = TypeVar("P")
 R = TypeVar("R", covariant=True)
 
-_QUIET_SECONDS = 0.25  # without any two jobs at once, after which a job counts as alone again
 _SHARE = 96  # tokens that a job puts into a batch before the next job has its turn
 _MEMORY = 0.2  # weight of the newest batch in the average speed
 
@@ -83,8 +82,10 @@ class BatchTold:
 class _Job:
     lane: Any
     waiting: deque[tuple[int, Piece[Any]]]
+    left: int
+    """Pieces that are not answered."""
+    since: float
     answers: asyncio.Queue[list[tuple[int, Any]] | BaseException] = field(default_factory=asyncio.Queue)
-    since: float = 0.0
     solo: bool = False
     """One of its batches failed: nothing of it shares a batch any more."""
     gone: bool = False
@@ -115,7 +116,10 @@ class Batcher:
         self._turns: deque[_Job] = deque()
         self._running: set[asyncio.Future[Any]] = set()
         self._exclusive = self._closed = False
-        self._contended = float("-inf")
+        self._present: set[_Job] = set()
+        self._crowd = Crowd()
+        self._freed = float("-inf")
+        """When a slot was last freed."""
         self._timer: asyncio.TimerHandle | None = None
         self._speed = 0.0
         self._pace = Pace()
@@ -138,7 +142,7 @@ class Batcher:
         """
         if self._closed:
             raise BatcherClosed
-        job = _Job(lane, deque(enumerate(pieces)), since=time.monotonic())
+        job = _Job(lane, deque(enumerate(pieces)), len(pieces), time.monotonic())
         if job.waiting:
             self._enter(job)
         left = len(pieces)
@@ -158,6 +162,11 @@ class Batcher:
     def _by_the_loop(deadline: float | None) -> float | None:
         """A time of `time.monotonic` by the loop's clock, which may be another."""
         return None if deadline is None else asyncio.get_running_loop().time() + deadline - time.monotonic()
+
+    @property
+    def waiting_jobs(self) -> int:
+        """How many have pieces that wait."""
+        return len(self._turns)
 
     def seconds_to_wait(self, tokens: int = 0) -> float:
         """An estimate, from the speed of late, of when what waits, and `tokens` more, will be done."""
@@ -180,14 +189,15 @@ class Batcher:
     # --- The queue ------------------------------------------------------------------------------
 
     def _enter(self, job: _Job) -> None:
-        if self._running or self._turns:
-            self._contended = job.since
+        self._present.add(job)
+        self._crowd.note(len(self._present))
         self._turns.append(job)
         self._count(job, 1)
         self._pump()
 
     def _leave(self, job: _Job) -> None:
         job.gone = True
+        self._present.discard(job)
         if job.waiting:
             self._count(job, -1)
             job.waiting.clear()
@@ -220,18 +230,23 @@ class Batcher:
         self._pump()
 
     def _is_calm(self) -> bool:
-        """Whether there is one job, and has been no more for a while."""
-        quiet = time.monotonic() - self._contended > _QUIET_SECONDS
-        return quiet and not self._running and len(self._turns) == 1
+        """Whether there is one job, and have not been two at once for a while."""
+        return self._crowd.most <= 1 and not self._running
 
     def _is_small(self) -> bool:
         """Whether threads had better work together on each piece of what waits."""
         return self.waiting_pieces < 2 * self._slots
 
     def _seconds_to_company(self, lane: Lane[Any, Any]) -> float:
-        if lane.alone or self.waiting_tokens >= lane.budget:
+        """How long to wait for more: not at all if as many are here as were of late.
+
+        Those whom the last batch has answered need a moment to ask again.
+        """
+        here = len(self._present) >= self._crowd.most
+        if here or lane.alone or self.waiting_tokens >= lane.budget:
             return 0.0
-        return min(job.since for job in self._turns) + self._window - time.monotonic()
+        oldest = min(job.since for job in self._turns)
+        return max(oldest, self._freed) + self._window - time.monotonic()
 
     # --- What to take -----------------------------------------------------------------------------
 
@@ -241,9 +256,10 @@ class Batcher:
         if lane.alone or first.solo:
             jobs, budget, share = [first], lane.budget, lane.budget
         else:
-            free = self._slots - len(self._running) if lane.parallel else 1
+            # A slot's part of all that is here: who finds the other slots busy leaves some for them.
+            part = -(-(self.waiting_tokens + self.running_tokens) // self._slots)
             jobs = [job for job in self._turns if job.lane == lane and not job.solo]
-            budget, share = min(lane.budget, -(-self.waiting_tokens // free)), _SHARE
+            budget, share = min(lane.budget, part if lane.parallel else lane.budget), _SHARE
         batch: _Batch = []
         widest = 0
         turn = deque(jobs)
@@ -295,6 +311,7 @@ class Batcher:
         seconds = max(time.monotonic() - begun, 1e-6)
         self._running.discard(done)
         self._exclusive = False
+        self._freed = time.monotonic()
         tokens = sum(piece.tokens for _, _, piece in batch)
         self.running_tokens -= tokens
         error = BatcherClosed() if done.cancelled() else done.exception()
@@ -315,6 +332,9 @@ class Batcher:
             answers.setdefault(job, []).append((index, result))
         for job, answer in answers.items():
             job.answers.put_nowait(answer)
+            job.left -= len(answer)
+            if not job.left:
+                self._present.discard(job)
 
     def _part(self, batch: _Batch, error: BaseException) -> None:
         """Those whose batch failed: a job that was alone gets the error, others are run alone."""

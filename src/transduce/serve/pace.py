@@ -1,18 +1,20 @@
-"""Whether threads had better share a lone sentence, or one of them take it alone: by what both took of late.
+"""What a queue learns from the last moments: should threads share a lone sentence, and how many may come.
 
 Threads that share one wait for each other at every product. Where other programs take their turns, that
 is slower than one thread by orders of magnitude (benchmarks/LOG.md), and a server cannot know when they
 will. So it looks: what is slow is left for a while, and for longer each time that it is slow again.
+Does not know: jobs, batches.
 """
 
 from __future__ import annotations
 
 import time
 
-__all__ = ["Pace"]
+__all__ = ["Crowd", "Pace"]
 
 _MEMORY = 0.3  # weight of the newest batch in the averages
 _MUCH = 5.0  # times its best: more than lengths of sentences explain
+_RECENT = 0.25  # seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds
 
 
@@ -46,3 +48,29 @@ class Pace:
             self._together = None  # it is judged anew when its time has come
         else:
             self._pause = _FIRST_PAUSE
+
+
+class Crowd:
+    """The most that were there at once, of late: so many may come again."""
+
+    def __init__(self) -> None:
+        """Begin alone."""
+        self._since = time.monotonic()
+        self._now = self._before = 0
+
+    def note(self, present: int) -> None:
+        """So many are there."""
+        self._turn()
+        self._now = max(self._now, present)
+
+    @property
+    def most(self) -> int:
+        """How many there were at once in the last quarter of a second, or half."""
+        self._turn()
+        return max(self._now, self._before)
+
+    def _turn(self) -> None:
+        passed = time.monotonic() - self._since
+        if passed > _RECENT:
+            self._before = self._now if passed < 2 * _RECENT else 0
+            self._now, self._since = 0, time.monotonic()

@@ -62,7 +62,7 @@ def exponent(config: SearchConfig, source_lens: Sequence[int]) -> float:
     For `gnmt` it is the power that agrees at one token and at as many as the source has, so that what
     is left out, being last by that measure, cannot be far ahead by ours.
     """
-    if math.isinf(config.patience):
+    if math.isinf(config.num_endings):
         return _NEARLY_ZERO  # everything comes back, in any order
     if config.length_penalty == "power":
         return config.alpha or _NEARLY_ZERO
@@ -72,8 +72,9 @@ def exponent(config: SearchConfig, source_lens: Sequence[int]) -> float:
 
 def first_run(config: SearchConfig, source_lens: Sequence[int], limits: Sequence[int]) -> Run:
     """A run for a batch: long enough for most of it."""
-    if not math.isinf(config.patience):
-        return Run(max(limits) + 1, int(config.num_endings))
+    if not math.isinf(config.num_endings):
+        most = _to_the_end(config, max(limits) + 1)
+        return Run(most.steps, min(most.endings, int(config.num_endings)))
     guess = int(_GUESS_RATIO * max(source_lens, default=0)) + _GUESS_EXTRA
     return _to_the_end(config, min(max(guess, config.min_len + 1), min(limits) + 1))
 
@@ -91,7 +92,7 @@ def needs(
         power: the `exponent` that it was ranked by.
     """
     longest = max((hypothesis.steps for hypothesis in found), default=0)
-    if math.isinf(config.patience):
+    if math.isinf(config.num_endings):
         return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
     if longest > limit + 1:  # a neighbour's limit let it run on
         return Run(limit + 1, run.endings)
@@ -109,7 +110,7 @@ def needs(
 def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:
     """The best `n_best` of those that ended in time, best first."""
     ended = [h for h in found if h.ended and len(h.tokens) <= limit]
-    if not math.isinf(config.patience):
+    if not math.isinf(config.num_endings):
         ended = _in_patience(ended, int(config.num_endings))
     penalty = length_penalty(config.length_penalty, config.alpha)
     return sorted(ended, key=lambda h: -h.total / penalty(h.steps))[: config.n_best]
