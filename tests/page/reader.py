@@ -49,6 +49,9 @@ QUIET = """
   && ![...document.querySelectorAll('[role=status]')].some((e) => loading.includes(e.textContent.trim()))
 """
 
+# What is drawn takes its size from its labels', which a browser measures before it paints the next frame.
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
 
 @dataclass
 class Reader:
@@ -80,6 +83,7 @@ class Reader:
         self.page.wait_for_function(QUIET, arg=LOADING)
         self.page.wait_for_load_state("networkidle")
         self.page.wait_for_function(QUIET, arg=LOADING)
+        self.page.evaluate(PAINTED)
 
     def write(self, text: str) -> None:
         """Type a sentence where sentences are typed, and look at what the model makes of it."""

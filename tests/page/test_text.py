@@ -6,7 +6,7 @@ import pytest
 
 from page.known import fetch
 from page.reader import VIEWS
-from page.test_mobile import SIDEWAYS
+from page.test_mobile import sideways_at_rest
 
 TEXTS = {
     "chinese": "門是開著的，請把燈關掉。",
@@ -48,7 +48,7 @@ def test_every_view_shows_any_text_whole(sit, name):
             f"{view}: {page.get_by_role('alert').all_inner_texts()}"
         )
         assert page.evaluate(BROKEN) == [], view
-        sideways = page.evaluate(SIDEWAYS)
+        sideways = sideways_at_rest(page)
         assert (sideways["page"], sideways["out"]) == (0, []), view
     assert page.evaluate("typeof window.alerted") == "undefined"
 
