@@ -64,6 +64,15 @@ def test_what_is_learnt_from_the_text_is_right(run):
     assert right / total > 0.95
 
 
+def test_a_damaged_choice_is_chosen_anew(run, tmp_path, write_pairs):
+    file = run / "model" / "alignment.json"
+    file.write_text("{")
+    source, target = write_pairs(tmp_path / "test", digit_pairs(20, seed=6))
+    arguments = [str(argument) for argument in ("align", run, "--source", source, "--target", target)]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    assert Lens.load(run).heads.sentences == 20
+
+
 def test_links_that_people_drew_are_taken(run, tmp_path, write_pairs):
     pairs = digit_pairs(20, seed=4)
     source, target = write_pairs(tmp_path / "test", pairs)

@@ -1,7 +1,8 @@
 """One client on loopback: HTTP/1.1 over asyncio's streams, and how each server wants to be asked.
 
 A load generator shares the cores with what it measures, so its client must cost next to nothing: httpx2
-took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md). Knows no loads.
+took 0.8 to 1.0 ms of a core for a request here, this one 0.1 ms (benchmarks/LOG.md).
+Does not know: loads, timing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["WIRES", "Connection", "Wire"]
 
 _HOST = "127.0.0.1"
 _HEAD = (
-    "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
     "Content-Length: {length}\r\n\r\n"
 )
 
@@ -68,7 +69,23 @@ class Connection:
         return self._writer is not None and not self._writer.is_closing() and not self._at_end()
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Ask; status and body of the answer.
+        """Ask with a body; status and body of the answer.
+
+        Raises:
+            OSError: the connection was refused, or broke before the whole answer came.
+        """
+        return await self._ask("POST", path, body)
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Ask without one, as `post`.
+
+        Raises:
+            OSError: as `post`.
+        """
+        return await self._ask("GET", path, b"")
+
+    async def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Ask over the connection, which is opened where it is not.
 
         Raises:
             OSError: the connection was refused, or broke before the whole answer came.
@@ -78,7 +95,7 @@ class Connection:
             self._reader, self._writer = await asyncio.open_connection(_HOST, self._port)
         assert self._reader is not None, "it has just been opened"
         assert self._writer is not None, "it has just been opened"
-        head = _HEAD.format(path=path, port=self._port, length=len(body)).encode()
+        head = _HEAD.format(method=method, path=path, port=self._port, length=len(body)).encode()
         try:
             self._writer.write(head + body)
             return await self._answer(self._reader)

@@ -9,10 +9,13 @@ import argparse
 import gzip
 import json
 import math
+import random
 from pathlib import Path
 from typing import Any
 
 __all__ = ["add_search", "languages_of", "read_sentences", "search_of", "translate_offline", "write_texts"]
+
+_COMPANIES = (1, 2, 4, 8, 16, 32, 64)  # sentences in a call
 
 
 def read_sentences(source: Path, most: int) -> list[str]:
@@ -29,13 +32,26 @@ def read_sentences(source: Path, most: int) -> list[str]:
     return found
 
 
-def translate_offline(model: Path, texts: list[str], search: dict[str, Any]) -> list[str]:
-    """What the server must answer: the same export, all at once, without a server."""
+def translate_offline(model: Path, texts: list[str], search: dict[str, Any]) -> list[list[str]]:
+    """What the server may answer: each sentence's translations by the same export without a server.
+
+    With float32 there is one for each. Products in int8 round differently beside other sentences, in
+    CTranslate2 itself, so that a near tie may end otherwise: sentences are translated in several companies,
+    and all answers kept.
+    """
     from transduce.translate.translator import Translator
 
     translator = Translator.load(model, engine="ctranslate2")
-    found = translator.translate(texts, details=False, **search)
-    return [translation.text for translation in found]
+    found: list[dict[str, None]] = [{} for _ in texts]
+    rng = random.Random(1)
+    for size in _COMPANIES:
+        order = rng.sample(range(len(texts)), len(texts))
+        for start in range(0, len(order), size):
+            own = order[start : start + size]
+            answers = translator.translate([texts[i] for i in own], details=False, **search)
+            for i, answer in zip(own, answers, strict=True):
+                found[i][answer.text] = None
+    return [list(answers) for answers in found]
 
 
 def languages_of(model: Path) -> tuple[str, str]:
@@ -47,7 +63,7 @@ def languages_of(model: Path) -> tuple[str, str]:
     return exported.facts.source_language, exported.facts.target_language
 
 
-def write_texts(path: Path, texts: list[str], expected: list[str] | None, more: dict[str, Any]) -> Path:
+def write_texts(path: Path, texts: list[str], expected: list[list[str]] | None, more: dict[str, Any]) -> Path:
     """The file for `load.py --texts`."""
     path.write_text(json.dumps({"texts": texts, "expected": expected, "more": more}), encoding="utf-8")
     return path

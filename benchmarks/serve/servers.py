@@ -12,16 +12,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import libretranslate
 from client import WIRES, Connection
 
-__all__ = ["SERVE", "System", "free_port", "running", "systems"]
+__all__ = ["SERVE", "System", "free_port", "running", "systems", "versions"]
 
 _HERE = Path(__file__).parent
 _START_SECONDS = 120.0
@@ -42,7 +42,11 @@ class System:
     ours: bool = False
     """Whether its answers must be our offline translations."""
     environment: dict[str, str] | None = None
-    python: str = field(default=sys.executable)
+    python: str = sys.executable
+
+    def with_options(self, options: Sequence[str]) -> System:
+        """The same, with more words at the end of its command line."""
+        return replace(self, command=lambda port: [*self.command(port), *options])
 
 
 def systems(

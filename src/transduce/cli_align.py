@@ -40,16 +40,18 @@ def align(
     - `transduce align runs/en-de --source test.en --target test.de --out test.links`
     """
     from transduce.files import write_atomic
-    from transduce.lens.alignment import HeadAlignment, write_heads
     from transduce.lens.evidence import agreement_of, choose_heads, given_links, learnt_links, link_words
     from transduce.lens.lens import Lens
     from transduce.text.corpus import open_corpus
     from transduce.text.lines import read_lines
+    from transduce.translate.alignment_heads import HeadAlignment, write_heads
     from transduce.translate.model_directory import ModelDirectory
     from transduce.translate.translator import Translator
 
     directory = ModelDirectory(model)
-    lens = Lens(Translator.load(model, engine="torch"))
+    # Not `Translator.load`: a damaged choice must not stand in the way of a new one.
+    network = directory.load_transformer()
+    lens = Lens(Translator.over_torch(network, directory.recipe, *directory.tokenizers))
     corpus = open_corpus(source, target)
     if links is None:
         evidence = learnt_links(lens, itertools.islice(corpus, _MOST_LEARNT), sentences)

@@ -109,6 +109,7 @@ def serve(
     max_texts: Annotated[Count, _limit("--max-texts", "Texts of a request.")] = None,
     max_text_characters: Annotated[Count, _limit("--max-text-characters", "Of one text.")] = None,
     max_beam_size: Annotated[Count, _limit("--max-beam-size", "Also of n_best.")] = None,
+    max_queue_requests: Annotated[Count, _limit("--max-queue-requests", "Requests that may wait.")] = None,
     max_queue_texts: Annotated[Count, _limit("--max-queue-texts", "Texts that may wait.")] = None,
     max_queue_tokens: Annotated[Count, _limit("--max-queue-tokens", "Source tokens that may wait.")] = None,
     max_connections: Annotated[Count, _limit("--max-connections", "Open at once.")] = None,

@@ -71,8 +71,8 @@ def test_right_to_left_text_keeps_its_order(reader):
     """Each piece in a <bdi>; the sentence from right to left; rows and columns in the order of the tokens."""
     page = reader.go("translate")
     reader.write(TEXTS["arabic"])
-    reader.move("attention", kind="enc_self", layer=0, head=0)
     trace = fetch(reader.address, f"traces/{reader.trace_id}")
+    reader.move("attention", trace=trace["id"], kind="enc_self", layer=0, head=0)
     tokens = [token["text"].strip() for token in trace["src"] if not token["bytes"]]
     tops = page.locator("main figure").first.locator("bdi").all_inner_texts()
     rows = [text for text in tops if text.strip() in tokens]
@@ -87,14 +87,14 @@ def test_the_empty_sentence_asks_for_one(reader):
 
 
 def test_the_longest_text_is_shown_and_one_token_more_is_refused_in_words(sit):
-    """256 source tokens; the number stands in the message."""
+    """256 source tokens besides </s>; the number stands in the message."""
     reader = sit(allow=("413", "422"))
     page = reader.go("attention", kind="enc_self", layer=0, head=0)
     limit = fetch(reader.address, "model")["limits"]["source_tokens"]
-    reader.write("on " * (limit - 1))
-    grid = page.get_by_role("grid").first
-    assert int(grid.get_attribute("aria-colcount")) == limit
     reader.write("on " * limit)
+    grid = page.get_by_role("grid").first
+    assert int(grid.get_attribute("aria-colcount")) == limit + 1
+    reader.write("on " * (limit + 1))
     alert = page.get_by_role("alert")
     assert alert.count() == 1
     assert str(limit) in alert.inner_text()

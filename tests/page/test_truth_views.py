@@ -173,7 +173,7 @@ def test_positions_are_the_papers(reader):
 
 def test_training_is_the_runs_log(reader, real_run):
     page = reader.go("training")
-    page.evaluate("() => document.querySelectorAll('main details').forEach((d) => { d.open = true })")
+    page.locator("main button[aria-expanded=false]").click()
     lines = [json.loads(line) for line in (real_run / "log.jsonl").read_text().split("\n") if line]
     for name in ("loss", "learning_rate", "bleu"):
         true = [

@@ -248,6 +248,24 @@ def test_a_full_queue_says_when_to_come_back(served, slow):
     run(scenario())
 
 
+def test_many_small_requests_fill_the_queue_too(served, slow):
+    async def scenario():
+        async with running(served, max_queue_requests=3) as service:
+            first = asyncio.create_task(service.translate(["a"]))
+            await until(lambda: slow.entered)
+            waiting = [asyncio.create_task(service.translate(["a"])) for _ in range(3)]
+            await until(lambda: service._batcher.waiting_jobs == 3)
+            with pytest.raises(Problem, match="3 requests are waiting and 1 came, but at most 3") as caught:
+                await service.translate(["a"])
+            assert caught.value.status == 429
+            assert caught.value.extra["max_queue_requests"] == 3
+            assert caught.value.headers["Connection"] == "close"
+            slow.set()
+            assert len(await asyncio.gather(first, *waiting)) == 4
+
+    run(scenario())
+
+
 def test_what_takes_too_long_is_dropped(served, slow):
     async def scenario():
         async with running(served, request_seconds=0.2) as service:

@@ -63,6 +63,17 @@ export interface Steps {
   penalty: { kind: string; alpha: number }
 }
 
+/** What a decoder layer would have written at each row, were it the last; layer -1 is the embedding. */
+export interface LayerReading {
+  layer: number
+  rows: { row: number; top: Candidate[]; chosen: { id: number; logp: number; rank: number } | null; entropy: number }[]
+}
+
+export interface LogitLens {
+  approximate: boolean
+  layers: LayerReading[]
+}
+
 export interface ShapeEntry {
   n: number
   name: string

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.lens.alignment import HeadAlignment
 from transduce.lens.formulas import FORMULAS
 from transduce.lens.interventions import AttentionKind, num_layers
 from transduce.lens.lens import Lens
@@ -29,6 +28,7 @@ from transduce.lens.tokens import Token, Vocabulary
 from transduce.lens.traces import Trace
 from transduce.search.config import SearchConfig
 from transduce.translate.alignment import pharaoh
+from transduce.translate.alignment_heads import HeadAlignment
 
 __all__ = [
     "CAUTION",

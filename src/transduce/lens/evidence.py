@@ -26,11 +26,12 @@ from torch import Tensor
 
 from transduce.errors import DataError
 from transduce.export.shortlist import collect_links, translation_table
-from transduce.lens.alignment import HeadAlignment, strongest
+from transduce.lens.alignment import strongest
 from transduce.lens.forward import layer_attention, run_pass
 from transduce.lens.lens import Lens
 from transduce.text.pairs import Pair
 from transduce.translate.alignment import pharaoh, word_alignment, words
+from transduce.translate.alignment_heads import HeadAlignment
 
 __all__ = ["Evidence", "agreement_of", "choose_heads", "given_links", "learnt_links", "link_words"]
 

@@ -21,7 +21,6 @@ import torch
 
 from transduce.batch.collate import SpecialIds
 from transduce.errors import DataError, ModelError, SearchError
-from transduce.lens.alignment import HeadAlignment, read_heads
 from transduce.lens.decoding import WatchedSearch, follow, watch_search
 from transduce.lens.forward import run_pass, second_body
 from transduce.lens.interventions import Interventions
@@ -31,6 +30,7 @@ from transduce.model.transformer import Transformer
 from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.request import Request
+from transduce.translate.alignment_heads import HeadAlignment
 from transduce.translate.model_directory import ModelDirectory
 from transduce.translate.torch_engine import TorchEngine
 from transduce.translate.translator import Translator
@@ -107,9 +107,8 @@ class Lens:
         """
         directory = ModelDirectory(Path(path))
         translator = Translator.load(path, engine="torch")
-        heads = read_heads(directory.path, directory.recipe.model)
         name = directory.path.parent.name if directory.path.name == "model" else directory.path.name
-        return cls(translator, heads=heads, limits=limits, name=name)
+        return cls(translator, heads=directory.heads, limits=limits, name=name)
 
     @contextmanager
     def alone(self) -> Iterator[Transformer]:

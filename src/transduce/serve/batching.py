@@ -166,6 +166,11 @@ class Batcher:
         """A time of `time.monotonic` by the loop's clock, which may be another."""
         return None if deadline is None else asyncio.get_running_loop().time() + deadline - time.monotonic()
 
+    @property
+    def waiting_jobs(self) -> int:
+        """How many have pieces that wait."""
+        return len(self._turns)
+
     def seconds_to_wait(self, tokens: int = 0) -> float:
         """An estimate, from the speed of late, of when what waits, and `tokens` more, will be done."""
         ahead = self.waiting_tokens + self.running_tokens + tokens

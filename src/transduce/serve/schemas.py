@@ -95,6 +95,7 @@ class TranslateRequest(StrictModel):
     patience: float | None = Field(
         None,
         gt=0,
+        le=1_000_000,
         allow_inf_nan=False,
         description="1 ends the search sooner, now and then with another answer.",
     )

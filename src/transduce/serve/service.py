@@ -221,6 +221,7 @@ class TranslationService:
         """Refuse what finds no room in the queue; an empty queue has room for every request."""
         queue, limits = self._batcher, self.settings
         for what, waiting, own, most in (
+            ("requests", queue.waiting_jobs, 1, limits.max_queue_requests),
             ("texts", queue.waiting_pieces, pieces, limits.max_queue_texts),
             ("tokens", queue.waiting_tokens, tokens, limits.max_queue_tokens),
         ):
@@ -231,7 +232,8 @@ class TranslationService:
                     f"try again in about {seconds} s"
                 )
                 extra = {f"max_queue_{what}": most, "retry_after": seconds}
-                headers = {"Retry-After": str(seconds)}
+                # Who is to come back later must not hold a connection meanwhile: there are only so many.
+                headers = {"Retry-After": str(seconds), "Connection": "close"}
                 raise Problem(429, "The queue is full", detail, "queue-full", extra, headers)
 
     def _too_late(self) -> Problem:

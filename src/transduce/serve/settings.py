@@ -68,6 +68,8 @@ class ServeSettings:
     max_beam_size: int = 16
     max_glossary: int = 1000
     """Entries of one request's glossary."""
+    max_queue_requests: int = 256
+    """Requests that wait; fewer than `max_connections`, so that `/health` is answered all the same."""
     max_queue_texts: int = 4000
     """Texts that wait; a request that finds no room gets 429."""
     max_queue_tokens: int = 400_000
@@ -119,6 +121,7 @@ _LEAST = {
     "max_texts": 1,
     "max_text_characters": 1,
     "max_beam_size": 1,
+    "max_queue_requests": 1,
     "max_queue_texts": 1,
     "max_queue_tokens": 1,
     "max_connections": 1,
@@ -136,6 +139,7 @@ _TOLD = (
     "max_text_characters",
     "max_beam_size",
     "max_glossary",
+    "max_queue_requests",
     "max_queue_texts",
     "max_queue_tokens",
     "request_seconds",

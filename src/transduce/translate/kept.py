@@ -5,8 +5,8 @@ so that what they stand for comes back character by character, where the alignme
 
     emoji, symbols, words    that the model has no pieces for: taken out of the text it sees, because
     of unknown scripts       they would be bytes to it, and everything behind them is then often lost
-    placeholders, URLs       stay in the text (a sentence needs its nouns); what the model made of each
-                             is replaced by what it was
+    placeholders, URLs       stay in the text (a sentence needs its nouns), unless the model has no pieces
+                             for them; what the model made of each is replaced by what it was
 
 Does not know: models, formats.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from transduce.translate.documents.inline import Element, Inline, plain_text
-from transduce.translate.protect import Protection, find_spans
+from transduce.translate.protect import Protection, Span, find_spans
 
 __all__ = ["LINE", "Keeper", "Knows", "line_core", "unknown_runs"]
 
@@ -41,17 +41,17 @@ _WORD: Final = re.compile(r"[^\W\d_][\w\u0300-\u036f\u200c\u200d]*")
 
 _MOST: Final = 256  # of one line; nobody wrote more, and placing them takes the square of their number
 
-_Span = tuple[int, int]
+_Place = tuple[int, int]
 
 
-def unknown_runs(text: str, knows: Knows | None) -> list[_Span]:
+def unknown_runs(text: str, knows: Knows | None) -> list[_Place]:
     """Symbols and words that a model has no pieces for; only spaces between them make them one."""
     if text.isascii():
         return []
     found = [m.span() for m in _SYMBOLS.finditer(text) if knows is None or not all(map(knows, m.group()))]
     if knows is not None:
         found += [m.span() for m in _WORD.finditer(text) if _is_foreign(m.group(), knows)]
-    runs: list[_Span] = []
+    runs: list[_Place] = []
     for start, end in sorted(found):
         if runs and not text[runs[-1][1] : start].strip(" "):
             runs[-1] = runs[-1][0], max(end, runs[-1][1])
@@ -66,7 +66,7 @@ def _is_foreign(word: str, knows: Knows) -> bool:
     return 2 * sum(not knows(letter) for letter in letters) > len(letters)
 
 
-def line_core(line: str, runs: Sequence[_Span]) -> _Span:
+def line_core(line: str, runs: Sequence[_Place]) -> _Place:
     """What a model is given of a line: white space and unknown runs at both ends stay outside."""
     start, end = 0, len(line)
     ahead, behind = list(runs), list(reversed(runs))
@@ -142,7 +142,7 @@ class Keeper:
     def _places(self, text: str) -> list[tuple[int, int, bool]]:
         """Where what is kept begins and ends, and whether the model is to see it; without overlaps."""
         spans = find_spans(text, self._protection) if self._protection is not None else ()
-        places = [(span.start, span.end, True) for span in spans]
+        places = [self._place_of(text, span) for span in spans]
         for start, end in unknown_runs(text, self._knows):
             if not any(a <= self._at + start and self._at + end <= b for a, b in self._outside):
                 places.append(_widened(text, start, end))
@@ -152,8 +152,14 @@ class Keeper:
                 found.append(place)
         return found[:_MOST]
 
+    def _place_of(self, text: str, span: Span) -> tuple[int, int, bool]:
+        """A placeholder; one whose characters the model has no pieces for would only confuse it."""
+        if self._knows is None or all(map(self._knows, span.text)):
+            return span.start, span.end, True
+        return _widened(text, span.start, span.end)
 
-def _outside(text: str, knows: Knows | None) -> list[_Span]:
+
+def _outside(text: str, knows: Knows | None) -> list[_Place]:
     """The ends of lines, which no model is given: what is unknown there needs no tag."""
     if text.isascii():
         return []

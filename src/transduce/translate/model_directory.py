@@ -19,6 +19,7 @@ from transduce.errors import ModelError, TransduceError
 from transduce.files import atomic_directory, written_or
 from transduce.recipe import Recipe, StartConfig, read_recipe, write_recipe
 from transduce.text.tokenizer import Tokenizer, load_tokenizers
+from transduce.translate.alignment_heads import HeadAlignment, read_heads
 from transduce.translate.exported import WEIGHTS_FILE
 
 if TYPE_CHECKING:
@@ -49,6 +50,15 @@ class ModelDirectory:
             raise
         except TransduceError as error:
             raise ModelError(f"the model {self.path} cannot be read: {error}") from error
+
+    @property
+    def heads(self) -> HeadAlignment:
+        """The attention heads that align, as `transduce align` found them, or the usual ones.
+
+        Raises:
+            ModelError: the file that names them is damaged.
+        """
+        return read_heads(self.path, self.recipe.model)
 
     @property
     def card(self) -> str:

@@ -20,6 +20,7 @@ from transduce.search.hypothesis import Hypothesis
 from transduce.search.proposed import proposed_search
 from transduce.search.request import Request
 from transduce.search.step import State, Step
+from transduce.translate.alignment_heads import HeadAlignment
 from transduce.translate.batches import batches
 from transduce.translate.engine import Alignment
 from transduce.translate.runtime import Runtime
@@ -40,6 +41,7 @@ class TorchEngine(StepEngine):
         *,
         suppress: Sequence[int] = (),
         runtime: Runtime | None = None,
+        heads: HeadAlignment | None = None,
     ) -> None:
         """Wrap a model.
 
@@ -48,6 +50,7 @@ class TorchEngine(StepEngine):
             ids: pad, start and end symbol.
             suppress: ids that are never generated.
             runtime: threads, number form of searching (alignments are always exact), size of batches.
+            heads: which cross-attention heads align; by default all of the layer before the last.
 
         Raises:
             ModelError: there is no such number form here.
@@ -57,6 +60,7 @@ class TorchEngine(StepEngine):
         if runtime.threads:
             torch.set_num_threads(runtime.threads)
         self.model = model
+        self._heads = heads or HeadAlignment.usual(model.config)
         form = _number_form(runtime)
         self._proposer = InferenceTransformer(model, form) if runtime.exact and form == "int8" else None
         self._inference = InferenceTransformer(model, "float32" if self._proposer else form)
@@ -91,37 +95,37 @@ class TorchEngine(StepEngine):
 
     @torch.inference_mode()
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Alignment]:
-        """As `Engine.align`: cross-attention of the layer before the last, averaged over its heads.
+        """As `Engine.align`: by the mean of the heads that align (see alignment_heads.py).
 
-        The chosen output is run again with teacher forcing, so that every weight belongs to it. That
-        layer aligns best on average (Garg et al., 2019); attention is no proof of alignment.
+        The chosen output is run again with teacher forcing, so that every weight belongs to it.
         """
-        layers = self.model.decoder.layers
-        layer = layers[max(0, len(layers) - 2)]
-        assert isinstance(layer, DecoderLayer), "a decoder is made of decoder layers"
+        first = int(self._heads.row == "reading")
         found: dict[int, Alignment] = {}
         for indices in batches(
             [len(s) + len(t) + 2 for s, t in zip(sources, targets, strict=True)], self._batch_tokens
         ):
-            weights = self._cross_weights(layer, [sources[i] for i in indices], [targets[i] for i in indices])
+            weights = self._cross_weights([sources[i] for i in indices], [targets[i] for i in indices])
             for row, index in enumerate(indices):
-                found[index] = _strongest(weights[row], len(sources[index]), len(targets[index]))
+                found[index] = _strongest(weights[row, first:], len(sources[index]), len(targets[index]))
         return [found[i] for i in range(len(sources))]
 
-    def _cross_weights(
-        self, layer: DecoderLayer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> Tensor:
-        """Mean over heads of one layer's cross-attention: (batch, tgt_len, src_len)."""
+    def _cross_weights(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Tensor:
+        """Mean over the heads that align: (batch, tgt_len, src_len)."""
         records: list[AttentionRecord] = []
-        layer.cross_attention.observer = records.append
+        numbers = sorted({number for number, _ in self._heads.heads})
+        layers = [cast(DecoderLayer, self.model.decoder.layers[number]) for number in numbers]
+        for layer in layers:
+            layer.cross_attention.observer = records.append
         try:
             memory = self.model.encode(pad_rows([list(s) for s in sources], self._ids).to(self._device))
             # The row that predicts token j is the one that reads the token before it.
             shifted = [[self._ids.bos_id, *target] for target in targets]
             self.model.decode(pad_rows(shifted, self._ids).to(self._device), memory)
         finally:
-            layer.cross_attention.observer = None
-        return records[0].weights.mean(1)
+            for layer in layers:
+                layer.cross_attention.observer = None
+        weights = {number: record.weights for number, record in zip(numbers, records, strict=True)}
+        return torch.stack([weights[number][:, head] for number, head in self._heads.heads]).mean(0)
 
 
 def _strongest(weights: Tensor, src_len: int, tgt_len: int) -> Alignment:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from transduce.search.ensemble import Mean
     from transduce.search.hypothesis import Hypothesis
     from transduce.search.phrases import Phrase
+    from transduce.translate.alignment_heads import HeadAlignment
     from transduce.translate.exported import ExportedModel
     from transduce.translate.runtime import Runtime
 
@@ -84,7 +85,7 @@ class Translator:
             languages: source and target language, when known.
         """
         self.engine = engine
-        self._source, self._target = source_tokenizer, target_tokenizer
+        self._source, self._target = self.tokenizers = source_tokenizer, target_tokenizer
         self.config = config
         self.max_len = max_len
         self.languages = languages
@@ -134,8 +135,8 @@ class Translator:
         from transduce.translate.model_directory import ModelDirectory
 
         directory = ModelDirectory(Path(model))
-        transformer = directory.load_transformer()
-        return cls.over_torch(transformer, directory.recipe, *directory.tokenizers, runtime=runtime)
+        network, heads = directory.load_transformer(), directory.heads
+        return cls.over_torch(network, directory.recipe, *directory.tokenizers, runtime=runtime, heads=heads)
 
     @classmethod
     def over_export(cls, exported: ExportedModel, runtime: Runtime | None = None) -> Translator:
@@ -169,6 +170,7 @@ class Translator:
         target_tokenizer: Tokenizer,
         *,
         runtime: Runtime | None = None,
+        heads: HeadAlignment | None = None,
     ) -> Translator:
         """A translator over a network in memory (during training, for instance).
 
@@ -178,6 +180,7 @@ class Translator:
             source_tokenizer: the model's.
             target_tokenizer: the model's.
             runtime: number form and batches; threads are the whole process's in torch.
+            heads: which attention heads align; by default all of the layer before the last.
 
         Raises:
             ModelError: torch has no such number form here.
@@ -188,7 +191,7 @@ class Translator:
         ids = SpecialIds(target_tokenizer.pad_id, target_tokenizer.bos_id, target_tokenizer.eos_id)
         # A line break inside a translation would shift every line after it (TRAPS 28).
         suppress = [target_tokenizer.unk_id, *target_tokenizer.newline_ids]
-        engine = TorchEngine(model, ids, suppress=suppress, runtime=runtime)
+        engine = TorchEngine(model, ids, suppress=suppress, runtime=runtime, heads=heads)
         return cls(
             engine,
             source_tokenizer,
@@ -197,11 +200,6 @@ class Translator:
             max_len=recipe.batch.max_len - 1,
             languages=(recipe.data.source_language, recipe.data.target_language),
         )
-
-    @property
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Source's and target's; one object twice when they are joint."""
-        return self._source, self._target
 
     def translate(
         self,

@@ -7,10 +7,12 @@ import json
 import pytest
 import torch
 
+import transduce
 from lens.lens_models import SENTENCE, make_lens
+from serve.looked_into import write_run
 from transduce.errors import DataError, ModelError
 from transduce.lens import Lens
-from transduce.lens.alignment import ALIGNMENT_FILE, HeadAlignment, read_heads, strongest, write_heads
+from transduce.lens.alignment import strongest
 from transduce.lens.evidence import (
     Evidence,
     agreement_of,
@@ -21,6 +23,7 @@ from transduce.lens.evidence import (
 )
 from transduce.text.pairs import Pair
 from transduce.translate.alignment import words
+from transduce.translate.alignment_heads import ALIGNMENT_FILE, HeadAlignment, read_heads, write_heads
 
 PAIRS = [
     Pair(text, translation, line)
@@ -149,6 +152,22 @@ def test_a_trace_is_aligned_by_the_chosen_heads(tokenizer):
     assert link_words(trace.lens, pair, heads) == found.pharaoh
     assert link_words(trace.lens, Pair("", "x", 1), heads) == ""
     assert link_words(trace.lens, Pair("light " * 300, "x", 1), heads) is None
+
+
+@pytest.mark.parametrize("row", ["predicting", "reading"])
+def test_translations_are_aligned_by_the_heads_that_were_kept(tmp_path, row):
+    model = write_run(tmp_path / "run")
+    texts = [SENTENCE, "the light", "x"]
+    usual = [t.alignment for t in transduce.load(model, engine="torch").translate(texts, alignment=True)]
+    heads = HeadAlignment(heads=((0, 1), (1, 0)), row=row)
+    write_heads(heads, model)
+    found = transduce.load(model, engine="torch").translate(texts, alignment=True)
+    lens = Lens.load(model)
+    for text, translation in zip(texts, found, strict=True):
+        trace = lens.trace(text)
+        assert trace.translation == translation.text
+        assert translation.alignment == tuple((s, t - 1) for s, t in trace.alignment.pairs)
+    assert [translation.alignment for translation in found] != usual
 
 
 def test_the_choice_is_kept_beside_the_weights(tmp_path, lens):
