@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -13,6 +14,8 @@ import pytest
 from lxml import etree
 
 from document_samples import SAMPLES, docx_sample
+from transduce.serve.documents import DocumentDesk
+from transduce.serve.problems import Problem
 from transduce.translate.documents import DocumentOptions, document_of
 
 URL = "/api/v1/documents"
@@ -181,3 +184,29 @@ def test_detection_says_when_it_cannot_tell(client):
     assert found["candidates"][0]["confidence"] > 0.9
     assert client.post("/api/v1/detect", json={"text": "ok"}).json()["language"] is None
     assert client.post("/api/v1/detect", json={"text": 3}).status_code == 422
+
+
+def test_too_many_documents_at_once_are_told_to_come_back():
+    """Two are worked on, six may wait, the next is refused; places are freed, also by who gives up."""
+
+    async def scenario():
+        desk = DocumentDesk(max_bytes=1000, max_characters=1000)
+        done = asyncio.Event()
+
+        async def hand_in():
+            async with desk._place():
+                await done.wait()
+
+        tasks = [asyncio.create_task(hand_in()) for _ in range(8)]
+        await asyncio.sleep(0)
+        with pytest.raises(Problem) as caught:
+            await hand_in()
+        assert (caught.value.status, caught.value.headers["Retry-After"]) == (429, "5")
+        tasks[7].cancel()
+        await asyncio.sleep(0.01)
+        tasks[7] = asyncio.create_task(hand_in())
+        done.set()
+        await asyncio.gather(*tasks)
+        await hand_in()
+
+    asyncio.run(scenario())

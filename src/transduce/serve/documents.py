@@ -9,8 +9,10 @@ Files are read in threads, few at a time: a large one must not stop what others 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
@@ -30,6 +32,7 @@ from transduce.translate.documents import (
 __all__ = ["MEDIA_TYPES", "DocumentDesk", "TranslatedDocument", "file_name"]
 
 _AT_ONCE: Final = 2
+_MOST_HANDED_IN: Final = 8
 _UNPACKED: Final = 20  # times the greatest size of an upload
 _UNSAFE: Final = re.compile(r"[^\w .,()+=@-]", re.ASCII)
 
@@ -73,6 +76,7 @@ class DocumentDesk:
         """
         self._max_unpacked, self._max_characters = _UNPACKED * max_bytes, max_characters
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self._handed_in = 0
 
     async def translate(
         self,
@@ -97,7 +101,8 @@ class DocumentDesk:
             fuzzy: mark translations as unreviewed (PO, XLIFF).
 
         Raises:
-            Problem: 413 for too much text, 415 for an unknown format, or as `TranslationService.translate`.
+            Problem: 413 for too much text, 415 for an unknown format, 429 for too many at once, or as
+                `TranslationService.translate`.
             DataError: the file cannot be read, or is not safe to read.
         """
         name = file_name(name)
@@ -110,7 +115,7 @@ class DocumentDesk:
             max_unpacked=self._max_unpacked,
         )
         known = self._format(format, name)
-        async with self._places:
+        async with self._place():
             document = await asyncio.to_thread(document_of, data, name, known, options=options)
             self._check(document)
             rendered = await translate_inlines(way, document.inlines, protect=protect)
@@ -128,6 +133,30 @@ class DocumentDesk:
             flags=dict(flags),
             notes=dict(document.notes),
         )
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """One of few: files that wait are held in memory.
+
+        Raises:
+            Problem: too many wait.
+        """
+        if self._handed_in >= _MOST_HANDED_IN:
+            raise Problem(
+                429,
+                "Too many documents",
+                f"{self._handed_in} documents are being translated or wait, the most that may: try again "
+                "in a few seconds",
+                "too-many-documents",
+                {"max_documents": _MOST_HANDED_IN},
+                {"Retry-After": "5"},
+            )
+        self._handed_in += 1
+        try:
+            async with self._places:
+                yield
+        finally:
+            self._handed_in -= 1
 
     def _format(self, format: str | None, name: str) -> str:  # noqa: A002
         found = format_of(PurePosixPath(name)) if format is None else format if format in FORMATS else None
