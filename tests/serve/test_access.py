@@ -73,8 +73,10 @@ def test_guessing_keys_is_slowed_down(served, tmp_path, open_client):
     file = KeyFile(tmp_path / "keys.toml")
     key = file.create("a")
     with open_client(models=(served,), keys_file=file.path) as client:
-        found = statuses(client, 61, authorization="Bearer td-aaaaaaaa-" + "a" * 43)
-        assert found == [403] * 60 + [429]
+        # One a second is forgiven, and a busy machine may take its time: sooner or later one is too many.
+        found = statuses(client, 120, authorization="Bearer td-aaaaaaaa-" + "a" * 43)
+        assert found[:60] == [403] * 60
+        assert found[60:].count(429) > 30
         assert statuses(client, 1, authorization=f"Bearer {key}") == [200]  # who has one is not disturbed
 
 

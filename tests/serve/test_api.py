@@ -45,6 +45,16 @@ def test_a_request_takes_no_thread_of_the_pool(client, monkeypatch, path):
     assert client.post(path, json=asked).status_code == 200
 
 
+def test_where_the_queue_is_full_a_request_is_refused_before_it_is_looked_at(client, monkeypatch):
+    monkeypatch.setattr("transduce.serve.batching.Batcher.waiting_jobs", 1000)
+    for body in ({"text": "one"}, {"what": "is not even looked at"}):
+        answer = client.post(URL, json=body)
+        problem = is_problem(answer, 429, "queue-full")
+        assert problem["max_queue_requests"] == 128
+        assert answer.headers["connection"] == "close"
+    assert client.get("/health").status_code == 200
+
+
 def test_health_and_models(client):
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ready"}

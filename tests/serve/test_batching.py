@@ -170,6 +170,25 @@ def test_a_thousand_texts_do_not_starve_one():
     run(scenario())
 
 
+def test_a_slow_model_gets_batches_that_are_soon_over():
+    async def scenario():
+        lane = Echo(budget=5000, seconds_per_piece=0.02)
+        batcher = Batcher(slots=1)
+        large = asyncio.create_task(answers(batcher, lane, [str(i) for i in range(100)], 10))
+        await large
+        large = asyncio.create_task(answers(batcher, lane, [str(i) for i in range(100)], 10))
+        seen = len(lane.batches)
+        await until(lambda: len(lane.batches) > seen)
+        begun = time.monotonic()
+        assert await answers(batcher, lane, ["small"]) == ["SMALL"]
+        assert time.monotonic() - begun < 1.2, "two batches of 0.3 s"
+        assert not large.done()
+        await large
+        assert max(len(batch) for batch, _ in lane.batches[2:]) <= 30
+
+    run(scenario())
+
+
 def test_lanes_take_turns_and_never_mix():
     async def scenario():
         lanes = [Echo(name, budget=40, seconds_per_piece=0.001) for name in "ab"]

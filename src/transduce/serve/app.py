@@ -61,7 +61,7 @@ def create_app(settings: ServeSettings, service: TranslationService | None = Non
     app.state.settings, app.state.service, app.state.lenses = settings, service, lenses
     add_problem_handlers(app)
     add_host_checks(app, settings)
-    app.add_middleware(Around, settings=settings, metrics=service.metrics)
+    app.add_middleware(Around, settings=settings, metrics=service.metrics, admit=service.admit)
     app.add_middleware(SecurityHeaders)
     app.state.gate = Gate(
         Keys(settings.keys_file) if settings.keys_file else None,

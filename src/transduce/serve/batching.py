@@ -7,8 +7,9 @@ Does not know: HTTP, models, texts; a lane runs the pieces.
 - A job that comes alone is run at once, on all threads where that pays (`pace.py`). While others are
   under way, each batch has a slot (a core) of its own, and waits a few milliseconds for those who were
   here a moment ago, so that those whom one batch has answered can meet in the next.
-- Turns go round: a batch takes a share of tokens from each job, so that a thousand texts cannot starve
-  one sentence. Jobs meet in a batch only if their lanes are equal.
+- Turns go round: a batch takes a share of tokens from each job, and as much in all as takes a fraction of
+  a second, so that a thousand texts cannot starve one sentence. Jobs meet in a batch only if their lanes
+  are equal.
 - What a job no longer wants (`stream` was closed) leaves the queue; what runs is finished and dropped.
 - A batch that fails is run again job by job, so that nobody gets another's error.
 
@@ -33,6 +34,7 @@ P = TypeVar("P")
 R = TypeVar("R", covariant=True)
 
 _SHARE = 96  # tokens that a job puts into a batch before the next job has its turn
+_BATCH_SECONDS = 0.3  # that a batch should take at most: who comes meanwhile waits for its end
 _MEMORY = 0.2  # weight of the newest batch in the average speed
 
 
@@ -121,7 +123,8 @@ class Batcher:
         self._freed = float("-inf")
         """When a slot was last freed."""
         self._timer: asyncio.TimerHandle | None = None
-        self._speed = 0.0
+        self._speed = self._slot_speed = 0.0
+        """Tokens a second of late: of all slots, and of one."""
         self._pace = Pace()
         self.waiting_pieces = self.waiting_tokens = self.running_tokens = 0
 
@@ -256,10 +259,8 @@ class Batcher:
         if lane.alone or first.solo:
             jobs, budget, share = [first], lane.budget, lane.budget
         else:
-            # A slot's part of all that is here: who finds the other slots busy leaves some for them.
-            part = -(-(self.waiting_tokens + self.running_tokens) // self._slots)
             jobs = [job for job in self._turns if job.lane == lane and not job.solo]
-            budget, share = min(lane.budget, part if lane.parallel else lane.budget), _SHARE
+            budget, share = self._budget(lane), _SHARE
         batch: _Batch = []
         widest = 0
         turn = deque(jobs)
@@ -280,6 +281,15 @@ class Batcher:
                     turn.append(job)
         self._turn_round(batch)
         return batch
+
+    def _budget(self, lane: Lane[Any, Any]) -> int:
+        """Most tokens of the next batch: what is soon over, and leaves their part to the other slots."""
+        most = lane.budget
+        if lane.parallel:
+            most = min(most, -(-(self.waiting_tokens + self.running_tokens) // self._slots))
+        if self._slot_speed:
+            most = min(most, max(_SHARE, int(self._slot_speed * _BATCH_SECONDS)))
+        return most
 
     def _turn_round(self, batch: _Batch) -> None:
         """Jobs that gave something go to the end, or are over."""
@@ -318,8 +328,10 @@ class Batcher:
         if error is None:
             if batch[0][0].lane.parallel and len(batch) < 2 * self._slots:
                 self._pace.note(together=exclusive, tokens=tokens, seconds=seconds)
-            speed = tokens / seconds * (1 + len(self._running))
-            self._speed += (_MEMORY if self._speed else 1.0) * (speed - self._speed)
+            weight = _MEMORY if self._speed else 1.0
+            speed = tokens / seconds
+            self._slot_speed += weight * (speed - self._slot_speed)
+            self._speed += weight * (speed * (1 + len(self._running)) - self._speed)
             self._deliver(batch, done.result())
         else:
             self._part(batch, error)

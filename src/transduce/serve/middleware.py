@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +27,7 @@ _access = logging.getLogger("transduce.access")
 _log = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._\-]{1,64}")
+_TRANSLATE = "/api/v1/translate"
 _DOCUMENTS = ("/api/v1/documents", "/translate_file")
 _LINGER = 2.0  # seconds
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read any more
@@ -36,9 +37,18 @@ _QUIET = ("/health", "/ready", "/metrics")  # asked every few seconds: in the lo
 class Around:
     """ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, settings: ServeSettings, metrics: Metrics) -> None:
-        """Wrap `app`."""
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(
+        self, app: ASGIApp, settings: ServeSettings, metrics: Metrics, admit: Callable[[], None]
+    ) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: what answers.
+            settings: the limits.
+            metrics: told of each request.
+            admit: raises a Problem where a request that translates would find no room.
+        """
+        self._app, self._settings, self._metrics, self._admit = app, settings, metrics, admit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -70,6 +80,8 @@ class Around:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await self._read(scope, receive)
+            if scope["path"] == _TRANSLATE:
+                self._admit()  # before a route is looked for: under overload most work would be refusing
         except Problem as problem:
             await ProblemResponse(problem)(scope, receive, send)
             return
@@ -119,7 +131,8 @@ class Around:
         return Problem(413, "The body is too large", detail, "body-too-large", {limit: most}, _CLOSE)
 
     def _tell(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        unrouted = _TRANSLATE if scope["path"] == _TRANSLATE else "other"
+        route = getattr(scope.get("route"), "path", unrouted)
         self._metrics.requests.labels(route, _method(scope), status or 499).inc()
         self._metrics.latency.labels(route).observe(seconds)
         if scope["path"] in _QUIET and status == 200:

@@ -217,6 +217,14 @@ class TranslationService:
                 detail = f"{value} {what}, but at most {most} are allowed here: {remedy}"
                 raise Problem(status, "A limit is passed", detail, name.replace("_", "-"), {name: most})
 
+    def admit(self) -> None:
+        """Refuse a request of which nothing is known yet, if not one more may wait.
+
+        Raises:
+            Problem: 429.
+        """
+        self._admit(pieces=0, tokens=0)
+
     def _admit(self, pieces: int, tokens: int) -> None:
         """Refuse what finds no room in the queue; an empty queue has room for every request."""
         queue, limits = self._batcher, self.settings

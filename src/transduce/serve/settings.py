@@ -68,7 +68,7 @@ class ServeSettings:
     max_beam_size: int = 16
     max_glossary: int = 1000
     """Entries of one request's glossary."""
-    max_queue_requests: int = 256
+    max_queue_requests: int = 128
     """Requests that wait; fewer than `max_connections`, so that `/health` is answered all the same."""
     max_queue_texts: int = 4000
     """Texts that wait; a request that finds no room gets 429."""
