@@ -139,17 +139,17 @@ def test_events_bring_each_text_and_then_that_all_are_there(client, offline):
 
 
 def test_a_stream_that_breaks_says_so(served, open_client, monkeypatch):
-    with open_client(models=(served,), batch_tokens=20) as client:
+    with open_client(models=(served,), batch_tokens=8) as client:
         original, calls = Lane.run, []
 
         def failing(self, pieces, crowded):
             calls.append(pieces)
-            if len(calls) == 3:
+            if len(calls) == 6:  # two at a time: some texts are whole by then
                 raise ModelError(f"{served}/ct2 is gone")
             return original(self, pieces, crowded)
 
         monkeypatch.setattr(Lane, "run", failing)
-        body = {"texts": [" ".join(WORDS)] * 9}
+        body = {"texts": ["one two three"] * 9}
         found = events(client.post(URL, json=body, headers={"accept": "text/event-stream"}))
     name, problem = found[-1]
     assert name == "error"
