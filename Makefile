@@ -51,9 +51,9 @@ page: $(VENV)/.dev  ## build the page's sources in page/ into the package, if th
 
 # --- Tests and linters ----------------------------------------------------------------------------
 
-# Two processes of one thread each: tests are many and small.
+# Two processes of one thread each, a file at a time: tests are many and small.
 test: check  ## linters, then every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev  ## the tests that take seconds
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)

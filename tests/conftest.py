@@ -19,14 +19,6 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side (`-n 2`): a file's tests stay together, and so do all of the page's, in one browser."""
-    for item in items:
-        folder = item.path.parent
-        group = folder if folder.name == "page" else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group)))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _two_threads() -> None:
     """Two threads here and in every process that a test starts: sums depend on their number."""
