@@ -24,54 +24,42 @@ _WHO = "Who may ask"
 Count = int | None
 Seconds = float | None
 
+
+def _option(name: str, what: str, panel: str = _LIMITS, metavar: str | None = None) -> Any:
+    return typer.Option(name, metavar=metavar, help=what, rich_help_panel=panel)
+
+
 _KeysFile = Annotated[
     Path | None,
-    typer.Option(
-        "--keys",
-        metavar="FILE",
-        help="API keys, from `transduce keys create`; without it everybody may translate.",
-        rich_help_panel=_WHO,
+    _option(
+        "--keys", "API keys, from `transduce keys create`; without it everybody may translate.", _WHO, "FILE"
     ),
 ]
 _RequestsPerMinute = Annotated[
     Count,
-    typer.Option(
-        "--requests-per-minute",
-        help="Most of one key (or without keys, of one address); 0: any number.",
-        rich_help_panel=_WHO,
+    _option(
+        "--requests-per-minute", "Most of one key (or without keys, of one address); 0: any number.", _WHO
     ),
 ]
 _Origins = Annotated[
     list[str] | None,
-    typer.Option(
-        "--cors",
-        metavar="ORIGIN",
-        help="Let pages of this origin ask from a browser; may be given again.",
-        rich_help_panel=_WHO,
-    ),
+    _option("--cors", "Let pages of this origin ask from a browser; may be given again.", _WHO, "ORIGIN"),
 ]
 _Names = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow-host",
-        metavar="NAME",
-        help="Another name that clients call this server by; may be given again.",
-        rich_help_panel=_WHO,
+    _option(
+        "--allow-host", "Another name that clients call this server by; may be given again.", _WHO, "NAME"
     ),
 ]
 _Proxies = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         "--proxy",
-        metavar="ADDRESS",
-        help="Believe what a proxy at this address says of clients' addresses; may be given again.",
-        rich_help_panel=_WHO,
+        "Believe what a proxy at this address says of clients' addresses; may be given again.",
+        _WHO,
+        "ADDRESS",
     ),
 ]
-
-
-def _limit(name: str, what: str, panel: str = _LIMITS) -> Any:
-    return typer.Option(name, help=what, rich_help_panel=panel)
 
 
 def serve(
@@ -100,25 +88,27 @@ def serve(
     threads: options.Threads = None,
     compute_type: options.ComputeType = None,
     overrides: options.Overrides = None,
-    max_body_bytes: Annotated[Count, _limit("--max-body-bytes", "Of a request.")] = None,
-    max_header_bytes: Annotated[Count, _limit("--max-header-bytes", "Of a request.")] = None,
-    max_document_bytes: Annotated[Count, _limit("--max-document-bytes", "Of a file.")] = None,
+    max_body_bytes: Annotated[Count, _option("--max-body-bytes", "Of a request.")] = None,
+    max_header_bytes: Annotated[Count, _option("--max-header-bytes", "Of a request.")] = None,
+    max_document_bytes: Annotated[Count, _option("--max-document-bytes", "Of a file.")] = None,
     max_document_characters: Annotated[
-        Count, _limit("--max-document-characters", "To translate of a file.")
+        Count, _option("--max-document-characters", "To translate of a file.")
     ] = None,
-    max_texts: Annotated[Count, _limit("--max-texts", "Texts of a request.")] = None,
-    max_text_characters: Annotated[Count, _limit("--max-text-characters", "Of one text.")] = None,
-    max_beam_size: Annotated[Count, _limit("--max-beam-size", "Also of n_best.")] = None,
-    max_queue_requests: Annotated[Count, _limit("--max-queue-requests", "Requests that may wait.")] = None,
-    max_queue_texts: Annotated[Count, _limit("--max-queue-texts", "Texts that may wait.")] = None,
-    max_queue_tokens: Annotated[Count, _limit("--max-queue-tokens", "Source tokens that may wait.")] = None,
-    max_connections: Annotated[Count, _limit("--max-connections", "Open at once.")] = None,
-    batch_tokens: Annotated[Count, _limit("--batch-tokens", "Source tokens of a batch.")] = None,
-    request_seconds: Annotated[Seconds, _limit("--request-seconds", "For an answer.", _TIMES)] = None,
-    header_seconds: Annotated[Seconds, _limit("--header-seconds", "For headers to arrive.", _TIMES)] = None,
-    body_seconds: Annotated[Seconds, _limit("--body-seconds", "For a body to arrive.", _TIMES)] = None,
-    send_seconds: Annotated[Seconds, _limit("--send-seconds", "For an answer to be read.", _TIMES)] = None,
-    shutdown_seconds: Annotated[Seconds, _limit("--shutdown-seconds", "To finish what runs.", _TIMES)] = None,
+    max_texts: Annotated[Count, _option("--max-texts", "Texts of a request.")] = None,
+    max_text_characters: Annotated[Count, _option("--max-text-characters", "Of one text.")] = None,
+    max_beam_size: Annotated[Count, _option("--max-beam-size", "Also of n_best.")] = None,
+    max_queue_requests: Annotated[Count, _option("--max-queue-requests", "Requests that may wait.")] = None,
+    max_queue_texts: Annotated[Count, _option("--max-queue-texts", "Texts that may wait.")] = None,
+    max_queue_tokens: Annotated[Count, _option("--max-queue-tokens", "Source tokens that may wait.")] = None,
+    max_connections: Annotated[Count, _option("--max-connections", "Open at once.")] = None,
+    batch_tokens: Annotated[Count, _option("--batch-tokens", "Source tokens of a batch.")] = None,
+    request_seconds: Annotated[Seconds, _option("--request-seconds", "For an answer.", _TIMES)] = None,
+    header_seconds: Annotated[Seconds, _option("--header-seconds", "For headers to arrive.", _TIMES)] = None,
+    body_seconds: Annotated[Seconds, _option("--body-seconds", "For a body to arrive.", _TIMES)] = None,
+    send_seconds: Annotated[Seconds, _option("--send-seconds", "For an answer to be read.", _TIMES)] = None,
+    shutdown_seconds: Annotated[
+        Seconds, _option("--shutdown-seconds", "To finish what runs.", _TIMES)
+    ] = None,
 ) -> None:
     """Serve models over HTTP, to this machine unless told otherwise.
 
