@@ -34,8 +34,8 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
 from client import WIRES, Connection  # noqa: E402
 from load import Questions, closed_loop, ramp  # noqa: E402
+from options import begin, common_parser  # noqa: E402
 from questions import (  # noqa: E402
-    add_search,
     languages_of,
     read_sentences,
     search_of,
@@ -162,22 +162,12 @@ def measure(system: System, texts: Path, first: str, options: argparse.Namespace
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, required=True, help="model directory with an export")
-    parser.add_argument("--source", type=Path, required=True, help="sentences, one a line, plain or .gz")
-    parser.add_argument("--sentences", type=int, default=1000)
+    parser = common_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the load")
     parser.add_argument("--probe-seconds", type=float, default=6.0, help="of the clients before and after it")
-    add_search(parser)
-    parser.add_argument("--work", type=Path, default=Path("runs/benchmark-serve"))
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
     parser.add_argument("server_options", nargs="*", metavar="OPTION", help="after `--`: of transduce serve")
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(ROOT / "src")  # the checkout's package, wherever it is installed from
-    sys.path.insert(0, os.environ["PYTHONPATH"])
-    options.work.mkdir(parents=True, exist_ok=True)
+    begin(options.work)
     search = search_of(options)
     sentences = read_sentences(options.source, options.sentences)
     expected = translate_offline(options.model, sentences, search)

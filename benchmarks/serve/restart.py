@@ -30,8 +30,8 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
 from client import WIRES, Connection  # noqa: E402
 from load import Questions  # noqa: E402
+from options import begin, common_parser  # noqa: E402
 from questions import (  # noqa: E402
-    add_search,
     read_sentences,
     search_of,
     translate_offline,
@@ -180,22 +180,12 @@ async def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, required=True, help="model directory with an export")
-    parser.add_argument("--source", type=Path, required=True, help="sentences, one a line, plain or .gz")
-    parser.add_argument("--sentences", type=int, default=1000)
+    parser = common_parser(__doc__)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1, help="chooses the moments")
-    add_search(parser)
-    parser.add_argument("--work", type=Path, default=Path("runs/benchmark-serve"))
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(ROOT / "src")  # the checkout's package, wherever it is installed from
-    sys.path.insert(0, os.environ["PYTHONPATH"])
-    options.work.mkdir(parents=True, exist_ok=True)
+    begin(options.work)
     search, port = search_of(options), free_port()
     sentences = read_sentences(options.source, options.sentences)
     expected = translate_offline(options.model, sentences, search)

@@ -26,8 +26,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "train"))
 
+from options import begin, common_parser  # noqa: E402
 from questions import (  # noqa: E402
-    add_search,
     languages_of,
     read_sentences,
     search_of,
@@ -143,27 +143,17 @@ def _numbers(text: str) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, required=True, help="model directory with an export")
-    parser.add_argument("--source", type=Path, required=True, help="sentences, one a line, plain or .gz")
-    parser.add_argument("--sentences", type=int, default=1000)
+    parser = common_parser(__doc__)
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"of {', '.join(SYSTEMS)} (all)")
     parser.add_argument("--clients", type=_numbers, default=list(CLIENTS), help="such as 1,4,64")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each number of clients")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before, not counted")
     parser.add_argument("--rounds", type=int, default=5)
-    add_search(parser)
     parser.add_argument("--peers", type=Path, default=Path("peers"), help="directory of their environments")
-    parser.add_argument("--work", type=Path, default=Path("runs/benchmark-serve"))
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / f"{today()}.jsonl")
     options = parser.parse_args()
     options.search = search_of(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a running server is ended as well
-    os.environ["PYTHONPATH"] = str(ROOT / "src")  # the checkout's package, wherever it is installed from
-    sys.path.insert(0, os.environ["PYTHONPATH"])
-    options.work.mkdir(parents=True, exist_ok=True)
+    begin(options.work)
     texts = read_sentences(options.source, options.sentences)
     known = systems(
         options.model.resolve(), options.search, options.peers.resolve(), options.work.resolve(),
