@@ -56,8 +56,8 @@ def test_each_layers_guess_is_its_vectors_through_the_last_norm(look):
         ids = [int(cell.get_attribute("data-token-id")) for cell in cells.all()]
         assert ids == true.topk(len(ids)).indices.tolist()
         shown = [value_of(cell) for cell in cells.locator("[data-value]").all()]
-        assert shown == pytest.approx(true[ids].tolist(), rel=1e-4, abs=1e-4)
-        assert value_of(row.locator("td.num")) == pytest.approx(float(true[written]), rel=1e-4, abs=1e-4)
+        assert shown == pytest.approx(true[ids].tolist(), **CLOSE)
+        assert value_of(row.locator("td.num")) == pytest.approx(float(true[written]), **CLOSE)
 
 
 def test_another_word_is_forced_and_the_rest_follows(look):

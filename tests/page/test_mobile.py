@@ -41,6 +41,16 @@ SMALL = """
 }
 """
 
+# Lines of a box's label that leave it, by how many pixels; a wave's label stands beside it, free.
+OUTSIDE = """
+() => [...document.querySelectorAll('g[data-box]:not(:has(circle))')].flatMap((g) => {
+  const area = g.querySelector('rect').getBBox();
+  return [...g.querySelectorAll('text')].map((text) => ({ text, box: text.getBBox() }))
+    .map(({ text, box }) => [text.textContent, Math.max(area.x + 2 - box.x, box.x + box.width - area.x - area.width + 2)])
+    .filter(([, pixels]) => pixels > 0);
+})
+"""
+
 
 def sideways_at_rest(page):
     """What sticks out once labels have been measured and cells have taken the room that is left."""
@@ -73,6 +83,18 @@ def test_no_view_scrolls_sideways_and_targets_are_large(phone, width):
             if sideways["page"] > 0 or sideways["out"] or small:
                 found[view, language] = (sideways, small)
     assert not found
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_every_label_of_the_figure_stays_in_its_box(phone, width):
+    reader = phone(width)
+    reader.go("architecture")
+    found = {}
+    for language in LANGUAGES:
+        reader.choose(language=language)
+        assert reader.page.locator("g[data-box] text").count() > 10
+        found[language] = reader.page.evaluate(OUTSIDE)
+    assert not any(found.values()), found
 
 
 def test_text_of_twice_the_size_still_fits(phone):

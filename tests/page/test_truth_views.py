@@ -47,7 +47,7 @@ def check_translation(page, known, penalty):
     for score, hypothesis in zip(scores, known.trace["hypotheses"], strict=True):
         ids = [target[0], *hypothesis["ids"], *([target[-1]] if hypothesis["finished"] else [])]
         total = float(log_probs(known, known.source, ids).sum())
-        assert score == pytest.approx(penalised(total, len(ids) - 1, **penalty), rel=1e-4)
+        assert score == pytest.approx(penalised(total, len(ids) - 1, **penalty), **CLOSE)
 
 
 def check_step(page, known, step):
@@ -82,9 +82,9 @@ def check_tree(page, known, steps, step):
             at = nodes[at]["parent"]
         own = log_probs(known, known.source, [start, *reversed(way)])
         logp, total, score = row.locator("td[data-value]").evaluate_all(VALUES)
-        assert logp == pytest.approx(float(own[-1]), rel=1e-4, abs=1e-5)
-        assert total == pytest.approx(float(own.sum()), rel=1e-4)
-        assert score == pytest.approx(penalised(float(own.sum()), len(way), **steps["penalty"]), rel=1e-4)
+        assert logp == pytest.approx(float(own[-1]), **CLOSE)
+        assert total == pytest.approx(float(own.sum()), **CLOSE)
+        assert score == pytest.approx(penalised(float(own.sum()), len(way), **steps["penalty"]), **CLOSE)
 
 
 def check_cache(page, known, cache):
@@ -120,9 +120,9 @@ def check_walk(page, known):
         shape = list(true.shape) if entry["name"].endswith("_position.table") else [1, *true.shape]
         assert entry["shape"] == shape, entry["name"]
         figures = [float(true.min()), float(true.mean()), float(true.max())]
-        assert entry["figures"] == pytest.approx(figures, rel=1e-4, abs=2e-5), entry["name"]
+        assert entry["figures"] == pytest.approx(figures, **CLOSE), entry["name"]
         first = true.flatten()[: len(entry["sample"])].tolist()
-        assert entry["sample"] == pytest.approx(first, rel=1e-4, abs=2e-5), entry["name"]
+        assert entry["sample"] == pytest.approx(first, **CLOSE), entry["name"]
     assert compared > 50
 
 

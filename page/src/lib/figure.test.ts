@@ -66,7 +66,7 @@ describe('the figure', () => {
 it('breaks labels at words, and Chinese anywhere', () => {
   expect(wrap('Masked multi-head attention', 90)).toEqual(['Masked', 'multi-head', 'attention'])
   expect(wrap('Norm', 10)).toEqual(['Norm'])
-  expect(wrap('multi-head cross-attention', 72)).toEqual(['multi-head', 'cross-', 'attention'])
+  expect(wrap('multi-head cross-attention', 76)).toEqual(['multi-head', 'cross-', 'attention'])
   expect(wrap('多頭自注意力', 40)).toEqual(['多頭自', '注意力'])
 })
 

@@ -65,7 +65,7 @@ export function wrap(text: string, width: number): string[] {
 }
 
 function widthOf(text: string): number {
-  return [...text].reduce((sum, letter) => sum + (/[\u2e80-\uffff]/.test(letter) ? 13 : 6.9), 0)
+  return [...text].reduce((sum, letter) => sum + (/[\u2e80-\uffff]/.test(letter) ? 13 : 7.3), 0)
 }
 
 /** The name of a box's module in the tree, for a layer; null for what has no module. */
