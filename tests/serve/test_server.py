@@ -51,6 +51,8 @@ def read_all(connection, seconds=10.0):
 def answered(connection, seconds=10.0):
     """Status and problem of an answer after which the server closes."""
     head, _, body = read_all(connection, seconds).partition(b"\r\n\r\n")
+    assert b"x-content-type-options: nosniff" in head
+    assert b"content-security-policy: default-src 'none'" in head
     return int(head.split()[1]), json.loads(body)
 
 

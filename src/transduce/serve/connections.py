@@ -14,6 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from transduce.serve.problems import Problem, problem_body
+from transduce.serve.security import with_security_headers
 from transduce.serve.settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class _Bounded(H11Protocol):
             "Connection": "close",
             **problem.headers,
         }
-        head = b"".join(f"{name}: {value}\r\n".encode() for name, value in headers.items())
+        sent = with_security_headers((name.encode(), value.encode()) for name, value in headers.items())
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in sent)
         self.transport.write(b"HTTP/1.1 %d %s\r\n%s\r\n%s" % (problem.status, phrase, head, body))
         self.connections.discard(self)
         # Closed at once, with something of the client's unread, the connection would be reset, and the

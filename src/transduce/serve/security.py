@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["KnownHosts", "SecurityHeaders", "add_host_checks", "is_loopback"]
+__all__ = ["KnownHosts", "SecurityHeaders", "add_host_checks", "is_loopback", "with_security_headers"]
 
 # The page loads only what the service itself serves; pictures it draws are data: and blob:.
 _PAGE_POLICY: Final = (
@@ -73,13 +73,14 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = _with_headers(message.get("headers", []))
+                message["headers"] = with_security_headers(message.get("headers", []))
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
 
 
-def _with_headers(headers: Any) -> list[tuple[bytes, bytes]]:
+def with_security_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """An answer's headers, names in small letters, and what it lacks of those that keep browsers safe."""
     own = [(name.lower(), value) for name, value in headers]
     there = {name for name, _ in own}
     kind = next((value for name, value in own if name == b"content-type"), b"")
