@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import shlex
+import tomllib
 
 import pytest
 import typer
@@ -55,6 +56,13 @@ def instructions():
     return [tuple(line.split(maxsplit=1)) for line in lines if line.strip()]
 
 
+def read_by_the_build():
+    """Files beside `pyproject.toml` without which no wheel is built."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = project["tool"]["hatch"]["build"]["hooks"]["custom"]["path"]
+    return [hook, project["project"]["readme"], *project["project"]["license-files"]]
+
+
 def test_the_container_is_small_and_not_root():
     known = "FROM WORKDIR COPY ARG RUN USER ENV EXPOSE ENTRYPOINT CMD STOPSIGNAL HEALTHCHECK".split()  # noqa: SIM905
     found = instructions()
@@ -70,6 +78,7 @@ def test_the_container_is_small_and_not_root():
     is_understood(command)
     copied = [word for name, rest in found if name == "COPY" for word in rest.split()[:-1]]
     assert all((ROOT / word).exists() for word in copied)
+    assert set(copied) >= {"pyproject.toml", "page", "src", *read_by_the_build()}
     assert "Not built where it was written" in (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from transduce.files import clear_leftovers
+import os
+import stat
+
+from transduce.files import atomic_directory, atomic_file, clear_leftovers
 
 
 def tree(directory):
@@ -39,3 +42,22 @@ def test_what_was_moved_aside_comes_back_unless_it_was_replaced(tmp_path):
 def test_a_directory_that_is_not_there_has_no_leftovers(tmp_path):
     clear_leftovers(tmp_path / "none")
     assert tree(tmp_path) == []
+
+
+def test_what_is_written_has_the_permissions_of_the_umask(tmp_path):
+    """Also what a library wrote for its owner alone: a service runs as another user."""
+    before = os.umask(0o027)
+    try:
+        with atomic_directory(tmp_path / "model") as place:
+            (place / "ct2").mkdir()
+            (place / "ct2" / "model.bin").touch(mode=0o600)
+        with atomic_file(tmp_path / "card.md") as stream:
+            stream.write(b"card")
+        with atomic_file(tmp_path / "keys.toml", 0o600) as stream:
+            stream.write(b"keys")
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in tree(tmp_path)}
+    assert modes.pop("keys.toml") == 0o600
+    assert {name for name, mode in modes.items() if mode != 0o640} == {"model", "model/ct2"}
+    assert modes["model"] == 0o750

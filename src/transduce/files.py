@@ -103,7 +103,8 @@ def write_atomic(path: Path, content: bytes | str, mode: int | None = None) -> N
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Make a temporary directory beside `path`; on success flush it and rename it to `path`.
 
-    An existing `path` is replaced: moved aside first and deleted after the rename.
+    An existing `path` is replaced: moved aside first and deleted after the rename. Files get the permissions
+    of the umask, also where a library would keep them from everybody else (safetensors does).
 
     Raises:
         OSError: the parent cannot be written, or the disk is full; `path` is then unchanged.
@@ -116,6 +117,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
             yield temporary
             for file in sorted(temporary.rglob("*")):
                 if file.is_file():
+                    file.chmod(0o666 & ~_umask())
                     with file.open("rb+") as stream:
                         os.fsync(stream.fileno())
                 else:
