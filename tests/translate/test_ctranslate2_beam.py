@@ -48,7 +48,7 @@ def test_patience_counts_endings_in_the_order_of_time():
 
 def test_a_neighbours_limit_is_not_ones_own():
     config = SearchConfig(beam_size=2, patience=1.0)
-    assert needs([ended(-1.0, 9), ended(-2.0, 3)], Run(31, 2), 5, config) == Run(6, 2)
+    assert needs([ended(-1.0, 9), ended(-2.0, 3)], Run(31, 2), 5, config) == Run(6, 6)
     assert needs([ended(-1.0, 3), ended(-2.0, 3)], Run(31, 2), 5, config) is None
 
 
@@ -58,16 +58,18 @@ def test_what_was_left_out_is_asked_for_only_if_it_could_win():
     assert needs([ended(-1.0), ended(-40.0)], Run(31, 2), 30, config, power) is None
     near = [ended(-9.0, 29), ended(-9.1, 29)]
     assert needs(near, Run(61, 2), 60, config, power) is None  # what is left out is at least as long or worse
-    assert needs(near, Run(61, 2), 60, config, 0.6) == Run(61, 6)
-    assert needs(near, Run(61, 6), 60, config, 0.6) is None  # fewer came than were asked for
+    assert needs(near, Run(61, 2), 60, config, 0.6) == Run(32, 6)  # to where it stopped
+    assert needs(near, Run(32, 6), 60, config, 0.6) is None  # fewer came than were asked for
+    assert needs(near, Run(61, 2), 30, config, 0.6) == Run(31, 6)  # and never beyond the limit
+    assert needs(3 * near, Run(32, 6), 60, config, 0.6) == Run(32, 66)
     power_alike = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, length_penalty="power")
     assert needs(near, Run(61, 2), 60, power_alike, 0.6) is None  # ranked as we rank
 
 
 def test_what_was_alive_at_the_limit_may_have_taken_the_place_of_what_had_ended():
     power = SearchConfig(beam_size=2, patience=1.0, alpha=1.0, length_penalty="power")
-    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) == Run(11, 24)
-    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 24), 10, power, 1.0) is None
+    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) == Run(11, 6)
+    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 6), 10, power, 1.0) is None
 
 
 def test_runs_begin_short_and_within_every_limit():

@@ -22,6 +22,7 @@ __all__ = ["Found", "Run", "best_ended", "exponent", "first_run", "needs"]
 _IMPOSSIBLE = -1e9  # sums below come from tokens that were forbidden
 _NEARLY_ZERO = 1e-9  # an exponent of 0 makes CTranslate2 stop at the first ending of the top hypothesis
 _GUESS_RATIO, _GUESS_EXTRA = 1.25, 8  # tokens within which most searches are over
+_STEPS = 8  # a second run's steps are a multiple, so that sentences share one
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,15 @@ def needs(
     if math.isinf(config.num_endings):
         return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
     if longest > limit + 1:  # a neighbour's limit let it run on
-        return Run(limit + 1, run.endings)
+        return _room_for_all(limit + 1, run, config)
     if len(found) >= run.endings and any(not h.ended for h in found):
-        return _to_the_end(config, run.steps)  # what was alive at the limit took the place of what had ended
+        return _room_for_all(run.steps, run, config)  # what was alive took the place of what had ended
     if len(found) < run.endings or (config.length_penalty == "power" and not any(h.forced for h in found)):
         return None  # nothing was left out, or what was is worse by our measure too
     if _hidden_are_worse(found, longest, config, power):
         return None
-    if run.endings == config.num_endings:
-        return Run(run.steps, 2 * run.endings + config.beam_size)
-    return _to_the_end(config, run.steps)
+    steps = min(-(-longest // _STEPS) * _STEPS, limit + 1)
+    return _room_for_all(steps, run, config)
 
 
 def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:
@@ -114,6 +114,16 @@ def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list
         ended = _in_patience(ended, int(config.num_endings))
     penalty = length_penalty(config.length_penalty, config.alpha)
     return sorted(ended, key=lambda h: -h.total / penalty(h.steps))[: config.n_best]
+
+
+def _room_for_all(steps: int, run: Run, config: SearchConfig) -> Run:
+    """A run that leaves nothing out that ended within so many steps, if the search would have stopped there.
+
+    Up to the last of them fewer ended than `run.endings`, and then no more than twice the beam's.
+    """
+    if run.endings == config.num_endings:
+        return Run(steps, 2 * run.endings + config.beam_size)
+    return _to_the_end(config, steps)
 
 
 def _to_the_end(config: SearchConfig, steps: int) -> Run:
