@@ -49,6 +49,7 @@ def test_patience_counts_endings_in_the_order_of_time():
 def test_a_neighbours_limit_is_not_ones_own():
     config = SearchConfig(beam_size=2, patience=1.0)
     assert needs([ended(-1.0, 9), ended(-2.0, 3)], Run(31, 2), 5, config) == Run(6, 6)
+    assert needs([ended(-9.0, 9), ended(-2.0, 3)], Run(31, 2), 5, config, 0.6) is None  # nothing can beat it
     assert needs([ended(-1.0, 3), ended(-2.0, 3)], Run(31, 2), 5, config) is None
 
 
@@ -58,18 +59,34 @@ def test_what_was_left_out_is_asked_for_only_if_it_could_win():
     assert needs([ended(-1.0), ended(-40.0)], Run(31, 2), 30, config, power) is None
     near = [ended(-9.0, 29), ended(-9.1, 29)]
     assert needs(near, Run(61, 2), 60, config, power) is None  # what is left out is at least as long or worse
-    assert needs(near, Run(61, 2), 60, config, 0.6) == Run(32, 6)  # to where it stopped
-    assert needs(near, Run(32, 6), 60, config, 0.6) is None  # fewer came than were asked for
-    assert needs(near, Run(61, 2), 30, config, 0.6) == Run(31, 6)  # and never beyond the limit
-    assert needs(3 * near, Run(32, 6), 60, config, 0.6) == Run(32, 66)
+    assert needs(near, Run(61, 2), 60, config, 0.6) == Run(30, 6)  # to where it stopped
+    assert needs(near, Run(30, 6), 60, config, 0.6) is None  # fewer came than were asked for
+    assert needs(3 * near, Run(30, 6), 60, config, 0.6) == Run(30, 62)
     power_alike = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, length_penalty="power")
     assert needs(near, Run(61, 2), 60, power_alike, 0.6) is None  # ranked as we rank
 
 
+def test_what_a_second_run_hides_may_be_what_had_stopped_the_first():
+    """An early ending that is not shown would have left the later ones out."""
+    config = SearchConfig(beam_size=2, patience=1.0, alpha=0.6, n_best=2)
+    found = [
+        alive(-1.36, 8),
+        ended(-0.99, 0),
+        ended(-3.95, 4),
+        ended(-4.11, 5),
+        ended(-4.41, 7),
+        ended(-4.31, 6),
+    ]
+    assert needs(found, Run(8, 6), 14, config, 0.214) == Run(8, 18)
+
+
 def test_what_was_alive_at_the_limit_may_have_taken_the_place_of_what_had_ended():
     power = SearchConfig(beam_size=2, patience=1.0, alpha=1.0, length_penalty="power")
-    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) == Run(11, 6)
-    assert needs([ended(-9.0), alive(-9.0, 11)], Run(11, 6), 10, power, 1.0) is None
+    both_alive = [alive(-7.0, 11), alive(-9.0, 11)]
+    assert needs(both_alive, Run(11, 2), 10, power, 1.0) == Run(11, 6)
+    assert needs([ended(-12.0), *both_alive], Run(11, 6), 10, power, 1.0) is None
+    # What is not shown is worse than what is, and of that one has ended.
+    assert needs([ended(-2.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) is None
 
 
 def test_runs_begin_short_and_within_every_limit():

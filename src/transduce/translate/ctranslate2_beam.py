@@ -11,6 +11,7 @@ Does not know: CTranslate2's objects, ids, batches.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,6 @@ __all__ = ["Found", "Run", "best_ended", "exponent", "first_run", "needs"]
 _IMPOSSIBLE = -1e9  # sums below come from tokens that were forbidden
 _NEARLY_ZERO = 1e-9  # an exponent of 0 makes CTranslate2 stop at the first ending of the top hypothesis
 _GUESS_RATIO, _GUESS_EXTRA = 1.25, 8  # tokens within which most searches are over
-_STEPS = 8  # a second run's steps are a multiple, so that sentences share one
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class Run:
 def exponent(config: SearchConfig, source_lens: Sequence[int]) -> float:
     """The `length_penalty` that makes CTranslate2 rank as we do, or nearly.
 
-    For `gnmt` it is the power that agrees at one token and at as many as the source has, so that what
+    For `gnmt` it is the power that agrees at one token and at as many as the sources have, so that what
     is left out, being last by that measure, cannot be far ahead by ours.
     """
     if math.isinf(config.num_endings):
         return _NEARLY_ZERO  # everything comes back, in any order
     if config.length_penalty == "power":
         return config.alpha or _NEARLY_ZERO
-    usual = max(source_lens, default=0) + 2
+    usual = statistics.median(source_lens or [0]) + 2
     return config.alpha * math.log((5 + usual) / 6) / math.log(usual) or _NEARLY_ZERO
 
 
@@ -95,16 +95,18 @@ def needs(
     longest = max((hypothesis.steps for hypothesis in found), default=0)
     if math.isinf(config.num_endings):
         return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
-    if longest > limit + 1:  # a neighbour's limit let it run on
-        return _room_for_all(limit + 1, run, config)
-    if len(found) >= run.endings and any(not h.ended for h in found):
-        return _room_for_all(run.steps, run, config)  # what was alive took the place of what had ended
-    if len(found) < run.endings or (config.length_penalty == "power" and not any(h.forced for h in found)):
-        return None  # nothing was left out, or what was is worse by our measure too
-    if _hidden_are_worse(found, longest, config, power):
+    ran_on = longest > limit + 1  # for a neighbour's higher limit
+    if len(found) < run.endings and not ran_on:
+        return None  # nothing was left out
+    # A second run goes on where patience would have stopped, and what is hidden may be what had stopped it.
+    is_first = run.endings == config.num_endings
+    if is_first and _hidden_are_worse(found, min(longest, limit + 1), limit, config, power):
         return None
-    steps = min(-(-longest // _STEPS) * _STEPS, limit + 1)
-    return _room_for_all(steps, run, config)
+    if ran_on:
+        return _room_for_all(limit + 1, run, config)
+    if any(not h.ended for h in found):
+        return _room_for_all(run.steps, run, config)  # what was alive took the place of what had ended
+    return _room_for_all(longest, run, config)
 
 
 def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:
@@ -154,14 +156,21 @@ def _is_over(found: Sequence[Found], run: Run, limit: int, config: SearchConfig)
     return reachable <= best[-1].total / penalty(best[-1].steps)
 
 
-def _hidden_are_worse(found: Sequence[Found], longest: int, config: SearchConfig, power: float) -> bool:
+def _hidden_are_worse(
+    found: Sequence[Found], longest: int, limit: int, config: SearchConfig, power: float
+) -> bool:
     """Whether none that CTranslate2 may have left out, being last by its measure, is among our best."""
     penalty = length_penalty(config.length_penalty, config.alpha)
+    ended = [h for h in found if h.ended and len(h.tokens) <= limit]
+    if len(ended) < config.n_best:
+        return False
+    if config.length_penalty == "power" and not any(h.forced for h in found):
+        return True  # ranked as we rank
     forced = found[0].forced
     least = min((h.total - forced) / h.steps**power for h in found)
     reachable = max((least * steps**power + forced) / penalty(steps) for steps in range(1, longest + 1))
-    ended = sorted((h.total / penalty(h.steps) for h in found if h.ended), reverse=True)
-    return len(ended) >= config.n_best and reachable <= ended[config.n_best - 1]
+    scores = sorted((h.total / penalty(h.steps) for h in ended), reverse=True)
+    return reachable <= scores[config.n_best - 1]
 
 
 def _in_patience(ended: Sequence[Found], enough: int) -> list[Found]:
