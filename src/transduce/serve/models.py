@@ -17,6 +17,7 @@ from transduce.serve.settings import ServeSettings
 from transduce.translate.engine import ParallelEngine
 from transduce.translate.exported import EXPORT_DIRECTORY, usable_export
 from transduce.translate.runtime import ComputeType, Runtime
+from transduce.translate.threads import available_threads
 from transduce.translate.translator import EngineName, Translator
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class ServedModel:
         self.name = _name(path)
         self._engine = cast(EngineName, settings.engine)
         self._runtime = Runtime(
-            threads=settings.threads,
+            # All of them, however busy the machine is at the start: the queue sees later what pays (pace.py).
+            threads=settings.threads or available_threads(),
             compute_type=cast(ComputeType, settings.compute_type),
             batch_tokens=settings.batch_tokens,
         )

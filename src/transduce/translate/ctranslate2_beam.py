@@ -170,7 +170,7 @@ def _hidden_are_worse(
     least = min((h.total - forced) / h.steps**power for h in found)
     reachable = max((least * steps**power + forced) / penalty(steps) for steps in range(1, longest + 1))
     scores = sorted((h.total / penalty(h.steps) for h in ended), reverse=True)
-    return reachable <= scores[config.n_best - 1]
+    return bool(reachable <= scores[config.n_best - 1])
 
 
 def _in_patience(ended: Sequence[Found], enough: int) -> list[Found]:
