@@ -2,7 +2,7 @@
 
 python benchmarks/serve/plain_server.py --kind lock --model runs/en-de --port 8001
 
-lock     our own `Translator`, one request at a time: what the batches across requests bring
+lock     our own `Translator`, all threads, one request at a time: what the batches across requests bring
 threads  `ctranslate2.Translator` with its defaults, called from FastAPI's thread pool
 stub     a constant: what HTTP alone allows here, and whether the load generator keeps up
 """
@@ -32,9 +32,12 @@ class Answer(BaseModel):
 
 
 def _lock(model: Path, search: dict[str, Any]) -> Callable[[str], str]:
+    from transduce.translate.runtime import Runtime
+    from transduce.translate.threads import available_threads
     from transduce.translate.translator import Translator
 
-    translator, lock = Translator.load(model, engine="ctranslate2"), threading.Lock()
+    runtime = Runtime(threads=available_threads())
+    translator, lock = Translator.load(model, engine="ctranslate2", runtime=runtime), threading.Lock()
 
     def answer(text: str) -> str:
         with lock:

@@ -34,6 +34,9 @@ class Echo:
             raise ValueError("bad piece")
         return [piece.upper() for piece in pieces]
 
+    def written(self, results):
+        return sum(map(len, results))
+
 
 def pieces(texts, tokens=10):
     return [Piece(text, tokens) for text in texts]
@@ -103,6 +106,24 @@ def test_threads_that_wait_for_each_other_are_noticed():
         for _ in range(6):
             await answers(batcher, lane, ["a"])
         assert lane.batches == [False, False, True, True, True, True]
+
+    run(scenario())
+
+
+def test_a_long_answer_is_work_and_no_sign_of_waiting():
+    async def scenario():
+        class Talkative(Echo):
+            def run(self, given, crowded):
+                self.batches.append(crowded)
+                long = len(self.batches) % 3 == 0
+                time.sleep(0.2 if long else 0.002)
+                return ["a" * 1000 if long else "a"]
+
+        lane = Talkative()
+        batcher = Batcher(slots=2)
+        for _ in range(7):
+            await answers(batcher, lane, ["a"], tokens=9)
+        assert lane.batches == [False] * 7
 
     run(scenario())
 

@@ -39,11 +39,24 @@ def test_what_is_slower_than_one_thread_is_left_and_tried_again(clock):
             clock.now += 1
         pauses.append(clock.now - begun)
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
-    pace.note(together=True, tokens=10, seconds=0.005)
+    for _ in range(3):
+        pace.note(together=True, tokens=10, seconds=0.005)
     assert pace.together
     pace.note(together=True, tokens=10, seconds=1.0)
     clock.now += 5
-    assert pace.together, "one success and the pause is short again"
+    assert pace.together, "a few successes and the pause is short again"
+
+
+def test_one_slow_batch_is_chance_and_three_are_not(clock):
+    pace = Pace()
+    pace.note(together=False, tokens=10, seconds=0.02)
+    for _ in range(3):
+        pace.note(together=True, tokens=10, seconds=0.01)
+    pace.note(together=True, tokens=10, seconds=0.15)  # somebody else had a core for a moment
+    assert pace.together
+    for _ in range(3):
+        pace.note(together=True, tokens=10, seconds=0.15)
+    assert not pace.together
 
 
 def test_much_slower_than_ever_needs_no_comparison(clock):

@@ -60,6 +60,9 @@ class Lane(Hashable, Protocol[P, R]):
     def run(self, pieces: Sequence[P], crowded: bool) -> Sequence[R]:
         """The pieces' results; `crowded` if other batches are under way, so that threads are scarce."""
 
+    def written(self, results: Sequence[Any]) -> int:
+        """Tokens in what `run` gave: with those that were read, the work that it took."""
+
 
 @dataclass(frozen=True)
 class Piece(Generic[P]):
@@ -327,7 +330,8 @@ class Batcher:
         error = BatcherClosed() if done.cancelled() else done.exception()
         if error is None:
             if batch[0][0].lane.parallel and len(batch) < 2 * self._slots:
-                self._pace.note(together=exclusive, tokens=tokens, seconds=seconds)
+                work = tokens + batch[0][0].lane.written(done.result())
+                self._pace.note(together=exclusive, tokens=work, seconds=seconds)
             weight = _MEMORY if self._speed else 1.0
             speed = tokens / seconds
             self._slot_speed += weight * (speed - self._slot_speed)

@@ -70,6 +70,10 @@ class Lane:
             **self.options.arguments,
         )
 
+    def written(self, results: Sequence[Translation]) -> int:
+        """As `batching.Lane`."""
+        return sum(len(result.tokens) + 1 for result in results)
+
 
 @dataclass
 class Text:

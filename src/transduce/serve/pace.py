@@ -8,24 +8,26 @@ Does not know: jobs, batches.
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 
 __all__ = ["Crowd", "Pace"]
 
-_MEMORY = 0.3  # weight of the newest batch in the averages
-_MUCH = 5.0  # times its best: more than lengths of sentences explain
+_KEPT = 9  # batches of each kind that are remembered
+_ENOUGH = 3  # of them before one slow batch cannot be chance
+_MUCH = 20.0  # times the usual: more than chance explains
 _RECENT = 0.25  # seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 300.0  # seconds
 
 
 class Pace:
-    """Seconds a token, threads together and one alone."""
+    """Seconds a token, threads together and one alone, in the median of late."""
 
     def __init__(self) -> None:
         """Begin with trust."""
-        self._together: float | None = None
-        self._alone: float | None = None
-        self._best = float("inf")
+        self._together: deque[float] = deque(maxlen=_KEPT)
+        self._alone: deque[float] = deque(maxlen=_KEPT)
         self._pause = _FIRST_PAUSE
         self._again = float("-inf")
 
@@ -35,19 +37,24 @@ class Pace:
         return time.monotonic() >= self._again
 
     def note(self, *, together: bool, tokens: int, seconds: float) -> None:
-        """Take note of a small batch that had the machine to itself, or a core."""
+        """Take note of a small batch that had the machine to itself, or a core: tokens read and written."""
         own = seconds / max(1, tokens)
         if not together:
-            self._alone = own if self._alone is None else self._alone + _MEMORY * (own - self._alone)
+            self._alone.append(own)
             return
-        self._together = own if self._together is None else self._together + _MEMORY * (own - self._together)
-        self._best = min(self._best, own)
-        if own > _MUCH * self._best or (self._alone is not None and self._together > self._alone):
+        before = self._together or self._alone
+        much = bool(before) and own > _MUCH * statistics.median(before)
+        self._together.append(own)
+        if much or self._is_slower():
             self._again = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._together = None  # it is judged anew when its time has come
-        else:
+            self._together.clear()  # it is judged anew when its time has come
+        elif len(self._together) >= _ENOUGH:
             self._pause = _FIRST_PAUSE
+
+    def _is_slower(self) -> bool:
+        known = bool(self._alone) and len(self._together) >= _ENOUGH
+        return known and statistics.median(self._together) > statistics.median(self._alone)
 
 
 class Crowd:
