@@ -128,6 +128,23 @@ def test_a_long_answer_is_work_and_no_sign_of_waiting():
     run(scenario())
 
 
+def test_batches_are_larger_where_many_are_waiting_than_where_one_asks_for_much():
+    async def scenario():
+        lane = Echo(budget=10_000, seconds_per_piece=0.01)
+        batcher = Batcher(slots=2)
+        await answers(batcher, lane, ["a"] * 8)  # a thousand tokens a second and slot
+        lane.batches.clear()
+        await answers(batcher, lane, ["a"] * 150)
+        one = [len(batch) for batch, _ in lane.batches]
+        lane.batches.clear()
+        await asyncio.gather(*(answers(batcher, lane, ["a"]) for _ in range(150)))
+        many = [len(batch) for batch, _ in lane.batches]
+        assert max(one) <= 35, "0.3 s: who comes meanwhile need not wait long"
+        assert max(many) >= 60, "half of those who wait anyway"
+
+    run(scenario())
+
+
 def test_a_large_lone_job_keeps_all_slots_busy():
     async def scenario():
         lane = Echo(budget=10_000)

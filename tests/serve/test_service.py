@@ -546,3 +546,14 @@ def test_a_corrupt_model_leaves_the_old_one_serving_and_says_why(served, tmp_pat
             assert [t.text for t in await service.translate(WORDS[:5])] == expected
 
     run(scenario())
+
+
+def test_a_loaded_model_is_ready_for_one_and_for_many(served, monkeypatch):
+    """However busy the machine is while it loads: threads together on one sentence, and each on its own."""
+    monkeypatch.setattr("transduce.translate.threads.os.getloadavg", lambda: (99.0, 99.0, 99.0))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    workers = ServedModel(served, ServeSettings(models=(served,))).load().translator.engine._workers
+    assert workers.for_sentences(1).num_translators == 1
+    assert workers.for_sentences(100).num_translators == 2
+    workers.crowded = True
+    assert workers.for_sentences(1).num_translators == 2

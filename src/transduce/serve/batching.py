@@ -35,6 +35,8 @@ R = TypeVar("R", covariant=True)
 
 _SHARE = 96  # tokens that a job puts into a batch before the next job has its turn
 _BATCH_SECONDS = 0.3  # that a batch should take at most: who comes meanwhile waits for its end
+_MOST_SECONDS = 1.0  # where many are waiting anyway, and large batches shorten it for all of them
+_MANY = 8  # jobs
 _MEMORY = 0.2  # weight of the newest batch in the average speed
 
 
@@ -263,7 +265,7 @@ class Batcher:
             jobs, budget, share = [first], lane.budget, lane.budget
         else:
             jobs = [job for job in self._turns if job.lane == lane and not job.solo]
-            budget, share = self._budget(lane), _SHARE
+            budget, share = self._budget(lane, len(jobs)), _SHARE
         batch: _Batch = []
         widest = 0
         turn = deque(jobs)
@@ -285,13 +287,14 @@ class Batcher:
         self._turn_round(batch)
         return batch
 
-    def _budget(self, lane: Lane[Any, Any]) -> int:
+    def _budget(self, lane: Lane[Any, Any], jobs: int) -> int:
         """Most tokens of the next batch: what is soon over, and leaves their part to the other slots."""
         most = lane.budget
         if lane.parallel:
             most = min(most, -(-(self.waiting_tokens + self.running_tokens) // self._slots))
         if self._slot_speed:
-            most = min(most, max(_SHARE, int(self._slot_speed * _BATCH_SECONDS)))
+            seconds = min(_MOST_SECONDS, _BATCH_SECONDS * max(1.0, jobs / _MANY))
+            most = min(most, max(_SHARE, int(self._slot_speed * seconds)))
         return most
 
     def _turn_round(self, batch: _Batch) -> None:

@@ -166,10 +166,14 @@ def _name(path: Path) -> str:
 
 
 def _try(translator: Translator) -> None:
-    """Translate once in each of the ways that serving needs; weights are read by the first call."""
+    """Translate once in each of the ways that serving needs; weights are read by the first call.
+
+    One sentence with all threads comes first: an engine that had read the weights for many would not read
+    them again for one (see ctranslate2_runtime.py).
+    """
     engine = translator.engine
+    translator.translate("1", details=False, max_extra_len=1)
     if isinstance(engine, ParallelEngine):
         engine.crowd(True)
         translator.translate("1", details=False, max_extra_len=1)
         engine.crowd(False)
-    translator.translate("1", details=False, max_extra_len=1)
