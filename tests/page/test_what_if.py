@@ -56,7 +56,7 @@ def test_a_layer_switched_off_says_what_python_says(looked):
         cells = shown.nth(index).locator("td[data-value]")
         values = [float(v) for v in cells.evaluate_all("cells => cells.map((c) => c.dataset.value)")]
         expected = torch.stack([true[row, target[row + 1]] for row in rows if row + 1 < len(target)])
-        torch.testing.assert_close(torch.tensor(values, dtype=torch.float64), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(torch.tensor(values, dtype=torch.float64), expected, rtol=1e-5, atol=1e-5)
     assert (before - after).abs().max() > 0.1, "the layer matters"
 
 
