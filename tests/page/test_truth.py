@@ -42,8 +42,8 @@ def matrix(page, shape):
     return values, torch.tensor([r["visible"] == "1" for r in rows]).view(shape)
 
 
-def assert_close(shown, true, tolerance=1e-5):
-    torch.testing.assert_close(shown, true, rtol=tolerance, atol=tolerance)
+def assert_close(shown, true):
+    torch.testing.assert_close(shown, true, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("index", "text"), list(enumerate(SENTENCES)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,22 +15,17 @@ import pytest
 from digits import ROOT
 from live_server import live_server
 from served_models import WORDS
+from serving import free_port
 
 NAME = "mt.example.org"
 URL = "/api/v1/translate"
-TEXTS = [f"{WORDS[i % len(WORDS)]} {WORDS[i * 7 % len(WORDS)]}" for i in range(400)]
+TEXTS = [f"{WORDS[i % len(WORDS)]} {WORDS[i * 7 % len(WORDS)]}" for i in range(2000)]  # some twenty batches
 
 
 @pytest.fixture(scope="module")
 def server(served):
-    with live_server(served, "--allow-host", NAME, "--proxy", "127.0.0.1", "--max-texts", "500") as found:
+    with live_server(served, "--allow-host", NAME, "--proxy", "127.0.0.1", "--max-texts", "2000") as found:
         yield found
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def certificate(directory):

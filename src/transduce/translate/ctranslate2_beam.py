@@ -95,18 +95,14 @@ def needs(
     longest = max((hypothesis.steps for hypothesis in found), default=0)
     if math.isinf(config.num_endings):
         return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
-    ran_on = longest > limit + 1  # for a neighbour's higher limit
-    if len(found) < run.endings and not ran_on:
+    if len(found) < run.endings and longest <= limit + 1:
         return None  # nothing was left out
+    steps = min(longest, limit + 1)  # for a neighbour's higher limit it may have run on
     # A second run goes on where patience would have stopped, and what is hidden may be what had stopped it.
     is_first = run.endings == config.num_endings
-    if is_first and _hidden_are_worse(found, min(longest, limit + 1), limit, config, power):
+    if is_first and _hidden_are_worse(found, steps, limit, config, power):
         return None
-    if ran_on:
-        return _room_for_all(limit + 1, run, config)
-    if any(not h.ended for h in found):
-        return _room_for_all(run.steps, run, config)  # what was alive took the place of what had ended
-    return _room_for_all(longest, run, config)
+    return _room_for_all(steps, run, config)
 
 
 def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list[Found]:
