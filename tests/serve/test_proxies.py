@@ -51,7 +51,10 @@ def nginx(directory, port, service):
         f"{name}_temp_path {directory}/{name};\n"
         for name in "client_body proxy fastcgi uwsgi scgi".split()  # noqa: SIM905
     )
-    main = f"daemon off; worker_processes 1; pid {directory}/pid; events {{ worker_connections 64; }}\n"
+    user = (
+        "user root;\n" if os.geteuid() == 0 else ""
+    )  # large bodies wait in files: nobody else may enter here
+    main = f"{user}daemon off; worker_processes 1; pid {directory}/pid; events {{ worker_connections 64; }}\n"
     http = f"http {{ access_log off;\n{temporary}{site}}}\n"
     (directory / "main.conf").write_text(main + http, encoding="utf-8")
     return ["nginx", "-e", f"{directory}/error.log", "-c", f"{directory}/main.conf"]
