@@ -168,6 +168,27 @@ def test_the_peak_is_that_of_the_products_precision(store, tmp_path, told, monke
     assert [machine.rpartition(", ")[2] for machine in state.machines] == ["float32", "bfloat16"]
 
 
+def test_a_peak_that_training_beats_is_measured_again_and_the_best_counts(store, tmp_path, told, monkeypatch):
+    """Something else ran while the first was measured: no share is above one for it."""
+    given = [1.0, 3.0, 2.0, 1e12]
+    monkeypatch.setattr(costs, "matmul_peak", lambda *how: given.pop(0))
+    state = trainer(store, tmp_path / "run").run().state
+    assert (given, state.peak_flops) == ([], 1e12)
+    shares = [event["mfu"] for event in read_events(tmp_path / "run") if event["event"] == "train"]
+    assert len(shares) == 3
+    assert all(0 < share < 1 for share in shares)
+
+
+def test_training_faster_than_every_product_is_the_peak_itself(store, tmp_path, told, monkeypatch):
+    measured = []
+    monkeypatch.setattr(costs, "matmul_peak", lambda *how: measured.append(how) or 1.0)
+    state = trainer(store, tmp_path / "run").run().state
+    assert len(measured) == 5
+    shares = [event["mfu"] for event in read_events(tmp_path / "run") if event["event"] == "train"]
+    assert max(shares) == shares[0] == 1.0
+    assert state.peak_flops > 1.0
+
+
 def test_measuring_changes_no_weight_and_no_other_figure(store, tmp_path, monkeypatch):
     """With dropout: a number drawn by the measuring would shift all that follow."""
     trainer(store, tmp_path / "plain").run()
