@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,11 @@ from transduce.batch.collate import SpecialIds, collate
 from transduce.batch.store import TokenStore, build_store
 from transduce.model import Transformer, TransformerConfig
 from transduce.train import precision as precision_module
+from transduce.train.config import TrainConfig
 from transduce.train.loss import smoothed_loss
-from transduce.train.precision import choose_precision, half_precision_gain
-from transduce.train.step import accumulate_gradients
+from transduce.train.optimizer import make_optimizer, set_rate
+from transduce.train.precision import autocast, choose_precision, half_precision_gain
+from transduce.train.step import accumulate_gradients, train_step
 
 IDS = SpecialIds(0, 2, 3)
 CPU = torch.device("cpu")
@@ -66,6 +70,41 @@ def test_which_numbers_are_in_half_precision(model, batch):
     assert set(norms.values()) == {torch.float32}
     assert records[0].queries.dtype == records[0].weights.dtype == torch.float32
     assert seen[""] == torch.float32, "the residual sum"
+
+
+@pytest.mark.parametrize("kind", ["muon", "adam"])
+def test_the_optimizer_multiplies_in_half_precision_and_keeps_float32(model, batch, kind):
+    """Muon's matrices move by other numbers, small singular values most; Adam's as before, to the bit."""
+    config = TrainConfig(optimizer=kind, clip_norm=0.0)
+    moved = {}
+    for precision in ("float32", "bfloat16"):
+        mine = copy.deepcopy(model)
+        optimizer = make_optimizer(mine, config)
+        set_rate(optimizer, 1e-2)
+        accumulate_gradients(mine, [batch], 0.1)
+        with autocast(CPU, precision):
+            optimizer.step()
+        states = [value for state in optimizer.state.values() for value in state.values()]
+        assert {tensor.dtype for tensor in [*states, *mine.parameters()]} == {torch.float32}
+        moved[precision] = {name: tensor - model.tensors()[name] for name, tensor in mine.tensors().items()}
+    for name, exact in moved["float32"].items():
+        error = (moved["bfloat16"][name] - exact).norm() / exact.norm()
+        is_matrix = kind == "muon" and ".w_" in name and name.endswith("weight")
+        assert (1e-4 < error < 0.2) if is_matrix else error == 0, name
+
+
+def test_an_update_has_the_precision_of_its_gradient(model, batch):
+    """Muon's products are the forward pass's: an update in bfloat16 runs its optimizer in bfloat16."""
+    seen = []
+
+    class Watching(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+
+    optimizer = Watching(model.parameters(), lr=0.0)
+    for precision in ("float32", "bfloat16"):
+        train_step(model, optimizer, [batch], TrainConfig(), step=1, precision=precision)
+    assert seen == [torch.float32, torch.bfloat16]
 
 
 def test_chunks_of_the_output_projection_add_up_in_float32():

@@ -4,7 +4,7 @@ Adam treats a matrix as so many single numbers. Muon takes the momentum of the g
 and replaces its singular values by (about) ones, so that a step goes equally far in every direction
 that the gradient knows. torch.optim.Muon (since 2.9) does the same one matrix at a time and in
 bfloat16, which many CPUs only imitate; here equal shapes go through one chain of batched products,
-in float32 on CPU.
+on a CPU in the precision that the forward pass has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def orthogonalise(matrices: Float[Tensor, "count rows columns"]) -> Float[Tensor
         X_0 = G / ‖G‖,  A = X Xᵀ,  X ← a X + (b A + c A²) X
 
     Singular values below about 1/500 of ‖G‖ (Frobenius) stay small. The work is done in the type of
-    the argument, on the shorter side.
+    the argument, or that of `torch.autocast`, on the shorter side.
     """
     a, b, c = _COEFFICIENTS
     tall = matrices.shape[-2] > matrices.shape[-1]
@@ -119,7 +119,7 @@ def _orthogonal(matrices: Sequence[Tensor]) -> list[Tensor]:
     results = list(matrices)
     for indices in by_shape.values():
         stack = torch.stack([_lying(matrices[index]) for index in indices])
-        # Half precision is enough (Jordan et al.) and fast where there are units for it.
+        # Half precision is enough (Jordan et al.); every GPU that trains has units for it.
         done = orthogonalise(stack.bfloat16() if stack.is_cuda else stack).to(stack.dtype)
         for index, matrix in zip(indices, done, strict=True):
             results[index] = matrix.T if matrices[index].shape != matrix.shape else matrix

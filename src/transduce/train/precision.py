@@ -1,8 +1,9 @@
 """In which numbers a model is trained: float32, or matrix products in bfloat16.
 
-With bfloat16 the weights, the optimizer, softmax, norms, residual sums and the loss stay float32;
-only the linear layers multiply in it (automatic mixed precision). A CPU with units for it halves
-their time; one without imitates them, ten times slower than float32: so it is measured, not guessed.
+With bfloat16 the weights, the optimizer's state, softmax, norms, residual sums and the loss stay
+float32; only the linear layers, and Muon, multiply in it (automatic mixed precision). A CPU with
+units for it halves their time; one without imitates them, ten times slower than float32: so it is
+measured, not guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def half_precision_gain(device: torch.device) -> float:
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """What a forward pass runs in. Without torch's cache: threads would share it."""
+    """What a forward pass and an optimizer run in. Without torch's cache: threads would share it."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=False)
 
 

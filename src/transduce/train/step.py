@@ -138,7 +138,8 @@ def train_step(
     grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit).item()
     finite = math.isfinite(loss) and math.isfinite(grad_norm)
     if finite:
-        optimizer.step()
+        with autocast(batches[0].source.device, precision):  # Muon multiplies matrices too
+            optimizer.step()
     return StepResult(
         loss=loss,
         nll=nll,
