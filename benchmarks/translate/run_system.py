@@ -50,8 +50,9 @@ def _transduce(options: argparse.Namespace) -> Translate:
 
 
 def _search(options: argparse.Namespace) -> dict[str, object]:
-    """The settings that all systems share: len^1, stop after as many endings as the beam is wide."""
-    return {"beam_size": options.beam_size, "length_penalty": "power", "alpha": 1.0, "patience": 1.0}
+    """What all systems do: len^1, stop after as many endings as the beam is wide, give text and no more."""
+    shared = {"beam_size": options.beam_size, "length_penalty": "power", "alpha": 1.0, "patience": 1.0}
+    return {**shared, "details": False}
 
 
 def _ctranslate2(options: argparse.Namespace) -> Translate:
