@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from transduce.search.config import SearchConfig
 from transduce.search.penalty import length_penalty
-from transduce.translate.ctranslate2_beam import Found, Run, best_ended, exponent, first_run, needs
+from transduce.translate.ctranslate2_beam import (
+    Found,
+    Run,
+    best_ended,
+    endless,
+    exponent,
+    filled_up,
+    first_run,
+    joined,
+    needs,
+)
 
 SAFE = SearchConfig(beam_size=2, max_extra_len=20)
 
@@ -83,10 +93,40 @@ def test_what_a_second_run_hides_may_be_what_had_stopped_the_first():
 def test_what_was_alive_at_the_limit_may_have_taken_the_place_of_what_had_ended():
     power = SearchConfig(beam_size=2, patience=1.0, alpha=1.0, length_penalty="power")
     both_alive = [alive(-7.0, 11), alive(-9.0, 11)]
-    assert needs(both_alive, Run(11, 2), 10, power, 1.0) == Run(11, 6)
+    assert needs(both_alive, Run(11, 2), 10, power, 1.0) == Run(11, 24)  # nothing would stop it sooner
     assert needs([ended(-12.0), *both_alive], Run(11, 6), 10, power, 1.0) is None
     # What is not shown is worse than what is, and of that one has ended.
     assert needs([ended(-2.0), alive(-9.0, 11)], Run(11, 2), 10, power, 1.0) is None
+
+
+def test_a_longer_run_than_its_own_serves_a_sentence_if_nothing_stopped_it():
+    config = SearchConfig(beam_size=2, patience=1.0, alpha=1.0, length_penalty="power")
+    for setting in (config, SAFE):
+        assert needs([alive(-7.0, 31), alive(-9.0, 31)], endless(setting, 31), 10, setting, 1.0) is None
+        assert needs([ended(-7.0, 20), ended(-9.0, 21)], endless(setting, 31), 10, setting, 1.0) is None
+    assert needs([ended(-7.0, 20), ended(-9.0, 21)], Run(31, 2), 10, config, 1.0) == endless(config, 11)
+
+
+def test_endless_runs_are_joined_under_the_longest_and_others_only_with_their_like():
+    wanted = [(Run(6, 14), "a"), (Run(6, 8), "b"), (Run(9, 20), "c"), (Run(6, 8), "d"), (Run(12, 8), "e")]
+    assert joined(wanted, SAFE) == {Run(9, 20): ["a", "c"], Run(6, 8): ["b", "d"], Run(12, 8): ["e"]}
+    assert joined(wanted[1:2], SAFE) == {Run(6, 8): ["b"]}
+    assert joined([], SAFE) == {}
+
+
+def test_what_was_alive_at_the_limit_comes_behind_what_ended():
+    three = SearchConfig(beam_size=4, n_best=3, max_extra_len=20)
+    best = [ended(-9.0)]
+    found = [
+        ended(-9.0),
+        alive(-3.0, 6),
+        ended(-1.0, 2),
+        alive(-2.0, 5),
+        alive(-4.0, 4),
+        Found(("a",) * 3, -1.0, False),
+    ]
+    assert filled_up(best, found, three) == [ended(-9.0), alive(-2.0, 5), alive(-3.0, 6)]
+    assert filled_up([], found[1:2], three) == [alive(-3.0, 6)]
 
 
 def test_runs_begin_short_and_within_every_limit():

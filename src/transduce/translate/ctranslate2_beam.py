@@ -14,11 +14,16 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from transduce.search.config import SearchConfig
 from transduce.search.penalty import length_penalty
 
-__all__ = ["Found", "Run", "best_ended", "exponent", "first_run", "needs"]
+__all__ = [
+    "Found", "Run", "best_ended", "endless", "exponent", "filled_up", "first_run", "joined", "needs",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 _IMPOSSIBLE = -1e9  # sums below come from tokens that were forbidden
 _NEARLY_ZERO = 1e-9  # an exponent of 0 makes CTranslate2 stop at the first ending of the top hypothesis
@@ -74,10 +79,25 @@ def exponent(config: SearchConfig, source_lens: Sequence[int]) -> float:
 def first_run(config: SearchConfig, source_lens: Sequence[int], limits: Sequence[int]) -> Run:
     """A run for a batch: long enough for most of it."""
     if not math.isinf(config.num_endings):
-        most = _to_the_end(config, max(limits) + 1)
+        most = endless(config, max(limits) + 1)
         return Run(most.steps, min(most.endings, int(config.num_endings)))
     guess = int(_GUESS_RATIO * max(source_lens, default=0)) + _GUESS_EXTRA
-    return _to_the_end(config, min(max(guess, config.min_len + 1), min(limits) + 1))
+    return endless(config, min(max(guess, config.min_len + 1), min(limits) + 1))
+
+
+def endless(config: SearchConfig, steps: int) -> Run:
+    """A run that no number of endings stops: whatever ended comes back."""
+    return Run(steps, config.beam_size * (steps + 1))
+
+
+def joined(wanted: Sequence[tuple[Run, T]], config: SearchConfig) -> dict[Run, list[T]]:
+    """Those who want the same run together; of endless runs the longest serves all who want one."""
+    longest = max((run for run, _ in wanted if run == endless(config, run.steps)), key=_steps, default=None)
+    groups: dict[Run, list[T]] = {}
+    for run, who in wanted:
+        own = longest if longest is not None and run == endless(config, run.steps) else run
+        groups.setdefault(own, []).append(who)
+    return groups
 
 
 def needs(
@@ -92,12 +112,16 @@ def needs(
         config: the settings.
         power: the `exponent` that it was ranked by.
     """
+    if run.steps > limit and run.endings >= endless(config, run.steps).endings:
+        return None  # nothing stopped it, and all came back
     longest = max((hypothesis.steps for hypothesis in found), default=0)
     if math.isinf(config.num_endings):
-        return None if run.steps > limit or _is_over(found, run, limit, config) else _next(run, limit, config)
+        return None if _is_over(found, run, limit, config) else _next(run, limit, config)
     if len(found) < run.endings and longest <= limit + 1:
         return None  # nothing was left out
     steps = min(longest, limit + 1)  # for a neighbour's higher limit it may have run on
+    if sum(h.ended and len(h.tokens) <= limit for h in found) < config.n_best:
+        return endless(config, limit + 1)
     # A second run goes on where patience would have stopped, and what is hidden may be what had stopped it.
     is_first = run.endings == config.num_endings
     if is_first and _hidden_are_worse(found, steps, limit, config, power):
@@ -114,6 +138,17 @@ def best_ended(found: Sequence[Found], limit: int, config: SearchConfig) -> list
     return sorted(ended, key=lambda h: -h.total / penalty(h.steps))[: config.n_best]
 
 
+def filled_up(best: Sequence[Found], found: Sequence[Found], config: SearchConfig) -> list[Found]:
+    """The best, and behind them what was alive at the limit, as many as are wanted."""
+    ended = {h.tokens for h in best}
+    cut = sorted((h for h in found if not h.ended and h.tokens not in ended), key=lambda h: -h.total)
+    return [*best, *cut][: config.n_best]
+
+
+def _steps(run: Run) -> int:
+    return run.steps
+
+
 def _room_for_all(steps: int, run: Run, config: SearchConfig) -> Run:
     """A run that leaves nothing out that ended within so many steps, if the search would have stopped there.
 
@@ -121,16 +156,11 @@ def _room_for_all(steps: int, run: Run, config: SearchConfig) -> Run:
     """
     if run.endings == config.num_endings:
         return Run(steps, 2 * run.endings + config.beam_size)
-    return _to_the_end(config, steps)
-
-
-def _to_the_end(config: SearchConfig, steps: int) -> Run:
-    """A run that no number of endings stops."""
-    return Run(steps, config.beam_size * (steps + 1))
+    return endless(config, steps)
 
 
 def _next(run: Run, limit: int, config: SearchConfig) -> Run:
-    return _to_the_end(config, min(2 * run.steps, limit + 1))
+    return endless(config, min(2 * run.steps, limit + 1))
 
 
 def _is_over(found: Sequence[Found], run: Run, limit: int, config: SearchConfig) -> bool:
@@ -158,8 +188,6 @@ def _hidden_are_worse(
     """Whether none that CTranslate2 may have left out, being last by its measure, is among our best."""
     penalty = length_penalty(config.length_penalty, config.alpha)
     ended = [h for h in found if h.ended and len(h.tokens) <= limit]
-    if len(ended) < config.n_best:
-        return False
     if config.length_penalty == "power" and not any(h.forced for h in found):
         return True  # ranked as we rank
     forced = found[0].forced

@@ -84,6 +84,16 @@ class Calls:
     ) -> Iterable[tuple[list[Sentence], list[Any]]]:
         """Translate in batches, all of them under way at once; `options` says how, for each."""
         translator = translator or self._workers.for_sentences(len(sentences))
+        started = self._start(sentences, options, translator)
+        return [(batch, [result.result() for result in results]) for batch, results in started]
+
+    def _start(
+        self,
+        sentences: Sequence[Sentence],
+        options: Callable[[Sequence[Sentence]], dict[str, Any]],
+        translator: Any,
+    ) -> list[tuple[list[Sentence], list[Any]]]:
+        """Batches with results that are yet to come."""
         lengths = [len(s.source) + 1 for s in sentences]
         waiting = []
         for indices in self._workers.batches(lengths, translator):
@@ -97,7 +107,7 @@ class Calls:
                 **options(batch),
             )
             waiting.append((batch, results))
-        return [(batch, [result.result() for result in results]) for batch, results in waiting]
+        return waiting
 
     def _options(
         self, batch: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]

@@ -18,10 +18,12 @@ It gives the answers of `torch_engine.py`, in fp32, but for rounding and these c
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -31,7 +33,17 @@ from transduce.search.config import SearchConfig
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.penalty import length_penalty
 from transduce.search.request import Request
-from transduce.translate.ctranslate2_beam import Found, Run, best_ended, exponent, first_run, needs
+from transduce.translate.ctranslate2_beam import (
+    Found,
+    Run,
+    best_ended,
+    endless,
+    exponent,
+    filled_up,
+    first_run,
+    joined,
+    needs,
+)
 from transduce.translate.ctranslate2_calls import Calls, Sentence
 from transduce.translate.engine import Alignment
 
@@ -179,27 +191,48 @@ class CTranslate2Engine(Calls):
     def _beam(
         self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]
     ) -> dict[int, list[Found]]:
-        """Run after run, each for the sentences whose answer is not sure yet."""
+        """Run after run, each for the sentences whose answer is not sure yet, all that are due under way."""
+        translator = self._workers.for_sentences(len(sentences))
+
+        def start(some: Sequence[Sentence], run: Run | None, how: SearchConfig) -> list[_BeamBatch]:
+            return self._start_beam(some, run, how, forbidden, translator)
+
         best: dict[int, list[Found]] = {}
-        short: list[Sentence] = []  # too few of their hypotheses ended
-        open_runs: dict[Run | None, list[Sentence]] = {None: list(sentences)}
-        while open_runs:
-            run, some = open_runs.popitem()
-            for sentence, found, made, power in self._beam_run(some, run, config, forbidden):
-                more = needs(found, made, sentence.limit, config, power)
-                if more is not None:
-                    open_runs.setdefault(more, []).append(sentence)
+        at_limit: list[_BeamBatch] = []  # of sentences of whose hypotheses too few ended
+        waiting = deque(start(sentences, None, config))
+        while waiting:
+            batch = waiting.popleft()
+            more: list[tuple[Run, Sentence]] = []
+            short: dict[int, list[Sentence]] = {}
+            for sentence, found in self._finish_beam(batch):
+                wanted = needs(found, batch.run, sentence.limit, config, batch.power)
+                if wanted is not None:
+                    more.append((wanted, sentence))
                     continue
-                best[sentence.index] = best_ended(found, sentence.limit, config)
-                if len(best[sentence.index]) < config.n_best:
-                    short.append(sentence)
-        self._fill_up(best, short, config, forbidden)
+                own = best[sentence.index] = best_ended(found, sentence.limit, config)
+                if len(own) < config.n_best:
+                    short.setdefault(sentence.limit, []).append(sentence)
+            for run, some in joined(more, config).items():
+                waiting += start(some, run, config)
+            for limit, some in short.items():  # CTranslate2 shows what is alive at its last step
+                if limit == 0:
+                    best |= {s.index: [*best[s.index], Found((), 0.0, ended=False)] for s in some}
+                else:
+                    at_limit += start(some, endless(config, limit), replace(config, patience=math.inf))
+        for batch in at_limit:
+            for sentence, found in self._finish_beam(batch):
+                best[sentence.index] = filled_up(best[sentence.index], found, config)
         return best
 
-    def _beam_run(
-        self, sentences: Sequence[Sentence], run: Run | None, config: SearchConfig, forbidden: Sequence[int]
-    ) -> Iterable[tuple[Sentence, list[Found], Run, float]]:
-        """One run; without `run`, each batch gets what suits it."""
+    def _start_beam(
+        self,
+        sentences: Sequence[Sentence],
+        run: Run | None,
+        config: SearchConfig,
+        forbidden: Sequence[int],
+        translator: Any,
+    ) -> list[_BeamBatch]:
+        """One run, under way in batches; without `run`, each of them gets what suits it."""
 
         def power_of(batch: Sequence[Sentence]) -> float:
             return exponent(config, [len(s.source) for s in batch])
@@ -218,36 +251,12 @@ class CTranslate2Engine(Calls):
                 "max_decoding_length": own.steps,
             }
 
-        for batch, results in self._run(sentences, options):
-            power = power_of(batch)
-            for sentence, result in zip(batch, results, strict=True):
-                found = self._found(sentence, result, power)
-                yield sentence, _with_early_end(found, sentence), run_of(batch), power
+        started = self._start(sentences, options, translator)
+        return [_BeamBatch(batch, results, run_of(batch), power_of(batch)) for batch, results in started]
 
-    def _fill_up(
-        self,
-        best: dict[int, list[Found]],
-        sentences: Sequence[Sentence],
-        config: SearchConfig,
-        forbidden: Sequence[int],
-    ) -> None:
-        """Put what was alive at the limit behind what ended; CTranslate2 shows that at its last step."""
-        endless = replace(config, patience=float("inf"))
-        by_limit: dict[int, list[Sentence]] = {}
-        for sentence in sentences:
-            by_limit.setdefault(sentence.limit, []).append(sentence)
-        for limit, some in by_limit.items():
-            if limit == 0:
-                alive = [(s, [Found((), 0.0, ended=False)]) for s in some]
-            else:
-                run = Run(limit, config.beam_size * (limit + 1))
-                alive = [(s, found) for s, found, *_ in self._beam_run(some, run, endless, forbidden)]
-            for sentence, found in alive:
-                own = best[sentence.index]
-                ended = {h.tokens for h in own}
-                cut = [h for h in found if not h.ended and h.tokens not in ended]
-                cut.sort(key=lambda h: -h.total)
-                best[sentence.index] = (own + cut)[: config.n_best]
+    def _finish_beam(self, batch: _BeamBatch) -> Iterable[tuple[Sentence, list[Found]]]:
+        for sentence, result in zip(batch.sentences, batch.results, strict=True):
+            yield sentence, _with_early_end(self._found(sentence, result.result(), batch.power), sentence)
 
     def _hypotheses(
         self,
@@ -279,6 +288,16 @@ class CTranslate2Engine(Calls):
                 answer.sort(key=lambda h: (not h.finished, -h.score))
             answers.append(answer)
         return answers
+
+
+@dataclass(frozen=True)
+class _BeamBatch:
+    """Sentences under way, and how."""
+
+    sentences: Sequence[Sentence]
+    results: Sequence[Any]
+    run: Run
+    power: float
 
 
 def _with_early_end(found: list[Found], sentence: Sentence) -> list[Found]:
