@@ -57,7 +57,8 @@ def export_to(directory: Path, model: Transformer, **changes) -> ExportedModel:
         **changes,
     )
     facts = {
-        "weights_sha256": "", "weights_bytes": 0, "weights_modified": 0, "quantization": "float32",
+        "weights_sha256": "", "weights_bytes": 0, "weights_modified": 0,
+        "quantization": changes.get("quantization", "float32"),
         "pad_id": IDS.pad_id, "bos_id": IDS.bos_id, "eos_id": IDS.eos_id, "suppress": (UNK,), "max_len": 60,
         "longest": model.longest if config.position == "learned" else POSITIONS,
         "source_language": "", "target_language": "", "search": {}, "made_with": {},

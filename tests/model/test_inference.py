@@ -119,13 +119,14 @@ def test_int8_is_near_the_model_but_not_the_same(variant):
 # --- Products ---
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+@pytest.mark.parametrize("rows", [1, 2, 32, 33, 64])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])
-def test_a_product_is_x_times_w_turned_plus_b(rows, relu, with_bias):
+@pytest.mark.parametrize(("out_width", "in_width"), [(24, 16), (16, 24), (16, 16)])
+def test_a_product_is_x_times_w_turned_plus_b(rows, relu, with_bias, out_width, in_width):
     torch.manual_seed(0)
-    weight, bias = torch.randn(24, 16), torch.randn(24) if with_bias else None
-    x = torch.randn(rows, 16)
+    weight, bias = torch.randn(out_width, in_width), torch.randn(out_width) if with_bias else None
+    x = torch.randn(rows, in_width)
     expected = torch.nn.functional.linear(x, weight, bias)
     expected = expected.relu() if relu else expected
     assert_close(make_product(weight, bias, "float32", relu=relu)(x), expected)

@@ -20,6 +20,7 @@ class Echo:
     name: str = ""
     budget: int = 100
     parallel: bool = True
+    together: bool = True
     alone: bool = False
     seconds_per_piece: float = 0.0
     batches: list = field(default_factory=list, compare=False)
@@ -356,5 +357,21 @@ def test_closing_tells_who_waits():
         assert all(isinstance(error, BatcherClosed) for error in found[1:])
         with pytest.raises(BatcherClosed):
             await answers(batcher, lane, ["late"])
+
+    run(scenario())
+
+
+def test_a_lone_job_leaves_the_other_slots_free_where_threads_do_not_work_together():
+    async def scenario():
+        gate = threading.Event()
+        lane = Echo(gate=gate, together=False)
+        batcher = Batcher(slots=2)
+        first = asyncio.create_task(answers(batcher, lane, ["a"]))
+        await until(lambda: len(lane.batches) == 1)
+        second = asyncio.create_task(answers(batcher, lane, ["b"]))
+        await until(lambda: len(lane.batches) == 2)  # while the first is under way
+        gate.set()
+        assert await asyncio.gather(first, second) == [["A"], ["B"]]
+        assert lane.batches == [(["a"], True), (["b"], True)]
 
     run(scenario())

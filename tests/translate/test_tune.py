@@ -63,6 +63,26 @@ def test_without_it_each_thread_is_a_worker(exported, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("stored", "asked", "together"),
+    [("float32", "default", 4), ("float32", "int8", 1), ("int8", "default", 1), ("int8", "float32", 4)],
+)
+def test_a_lone_sentence_in_eight_bits_has_one_thread_unless_measured_otherwise(
+    tmp_path, monkeypatch, stored, asked, together
+):
+    """Two take up to four times what one takes there (benchmarks/LOG.md), and the weights are read once."""
+    exported = export_to(tmp_path / "ct2", random_model(0), quantization=stored)
+    monkeypatch.setattr("transduce.translate.ctranslate2_runtime.idle_threads", lambda _: 4)
+    runtime = Runtime(threads=4, compute_type=asked)
+    mine = CTranslate2Engine(exported, runtime)
+    assert mine._workers._lone.threads == together
+    assert mine.together == (together > 1)
+    lone, many = mine._workers.for_sentences(1), mine._workers.for_sentences(100)
+    assert (lone is many) == (together == 1)
+    tuning(compute_type="default", lone=Layout(workers=1, threads=2)).write(exported.path)
+    assert CTranslate2Engine(exported, runtime)._workers._lone.threads == 2
+
+
+@pytest.mark.parametrize(
     ("changes", "runtime"),
     [({"machine": "another"}, {}), ({"threads": 8}, {}), ({}, {"threads": 3})],
 )

@@ -22,7 +22,7 @@ __all__ = ["ComputeType", "Product", "make_product"]
 ComputeType = Literal["float32", "int8"]
 """What the weights are multiplied in: as they are (float32, after training), or rounded to eight bits."""
 
-_FEW_ROWS = 8
+_FEW_ROWS = 32
 
 Product: TypeAlias = Callable[[Float[Tensor, "rows in_width"]], Float[Tensor, "rows out_width"]]
 
@@ -47,20 +47,22 @@ def make_product(
 def _plain(weight: Tensor, bias: Tensor | None, relu: bool) -> Product:
     """The form that a CPU is fastest with, by measurement (benchmarks/LOG.md).
 
-    For one row of a widening product W transposed takes half of `F.linear`'s time, for a few rows W xᵀ
-    does; for many rows all forms are the same.
+    For a few rows W xᵀ takes a fourth to three fourths of `F.linear`'s time. One row is none of them: as a
+    vector it goes through one thread, as two equal rows through all, so that twice the work takes half the
+    time (but where it narrows). For many rows all forms are the same.
     """
-    out_width, in_width = weight.shape
-    if in_width > out_width or weight.device.type != "cpu":
+    if weight.device.type != "cpu":
         return lambda x: _positive(F.linear(x, weight, bias), relu)
-    turned = weight.t().contiguous()
+    narrows = weight.shape[1] > weight.shape[0]
     column = None if bias is None else bias.unsqueeze(1)
 
     def product(x: Tensor) -> Tensor:
-        if 1 < len(x) <= _FEW_ROWS:
-            out = torch.mm(weight, x.t()) if column is None else torch.addmm(column, weight, x.t())
-            return _positive(out.t().contiguous(), relu)
-        return _positive(torch.mm(x, turned) if bias is None else torch.addmm(bias, x, turned), relu)
+        rows = len(x)
+        if rows > _FEW_ROWS or (rows == 1 and narrows):
+            return _positive(F.linear(x, weight, bias), relu)
+        few = x.repeat(2, 1) if rows == 1 else x
+        out = torch.mm(weight, few.t()) if column is None else torch.addmm(column, weight, few.t())
+        return _positive(out.t()[:rows].contiguous(), relu)
 
     return product
 

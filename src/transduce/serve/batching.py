@@ -56,6 +56,10 @@ class Lane(Hashable, Protocol[P, R]):
         """Whether each batch can have a thread of its own; else one batch is run at a time."""
 
     @property
+    def together(self) -> bool:
+        """Whether its threads can work together on what comes alone."""
+
+    @property
     def alone(self) -> bool:
         """Whether results may depend on the company, so that each job is cut by itself, always alike."""
 
@@ -230,7 +234,7 @@ class Batcher:
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(wait, self._timer_is_over)
                 return
-            together = calm and self._is_small() and self._pace.together
+            together = calm and self._is_small() and lane.together and self._pace.together
             self._start(self._take(lane), exclusive=together or not lane.parallel)
 
     def _timer_is_over(self) -> None:

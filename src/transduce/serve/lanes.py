@@ -51,6 +51,11 @@ class Lane:
         return self.loaded.parallel is not None
 
     @property
+    def together(self) -> bool:
+        """As `batching.Lane`."""
+        return self.loaded.parallel is not None and self.loaded.parallel.together
+
+    @property
     def alone(self) -> bool:
         """As `batching.Lane`."""
         return self.number >= 0

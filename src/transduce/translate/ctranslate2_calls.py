@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from transduce.search.config import SearchConfig
 from transduce.translate.ctranslate2_beam import Found
 from transduce.translate.ctranslate2_runtime import Workers
 from transduce.translate.exported import ExportedModel
-from transduce.translate.runtime import Runtime
+from transduce.translate.runtime import ComputeType, Runtime
 
 __all__ = ["Calls", "Sentence"]
 
@@ -57,7 +57,8 @@ class Calls:
         """
         self._facts = exported.facts
         self._shortlist = shortlist and exported.facts.shortlist
-        self._workers = Workers(exported.path, runtime or Runtime())
+        stored = cast(ComputeType, exported.facts.quantization)
+        self._workers = Workers(exported.path, runtime or Runtime(), stored)
         self._source, self._target = exported.vocabularies()
         self._ids = {token: i for i, token in enumerate(self._target)}
         self._eos = self._target[self._facts.eos_id]
@@ -71,6 +72,11 @@ class Calls:
     def batch_tokens(self) -> int:
         """As `ParallelEngine`."""
         return self._workers.batch_tokens
+
+    @property
+    def together(self) -> bool:
+        """As `ParallelEngine`."""
+        return self._workers.together
 
     def crowd(self, crowded: bool) -> None:
         """As `ParallelEngine`."""

@@ -1,8 +1,9 @@
 """CTranslate2's translator, its threads and its batches.
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
-for anybody. A lone sentence: one worker with all threads that are idle. Weights are in memory once
-for each of the two kinds that was needed. Calls may come from several threads at once.
+for anybody. A lone sentence: one worker with all threads that are idle, if it is computed in floating
+point; eight-bit products of one sentence are slower with two threads than with one. Weights are in
+memory once for each of the two kinds that was needed. Calls may come from several threads at once.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ _LONE = 2  # sentences per thread, below which threads work together on each
 class Workers:
     """`ctranslate2.Translator`s over one export, loaded when first used."""
 
-    def __init__(self, path: Path, runtime: Runtime) -> None:
+    def __init__(self, path: Path, runtime: Runtime, stored: ComputeType = "float32") -> None:
         """Remember what to load.
 
         Args:
             path: CTranslate2's model directory.
             runtime: threads and number form.
+            stored: the number form of its weights.
         """
         self._path, self.runtime = path, runtime
         self.batch_tokens = runtime.batch_tokens or _BATCH_TOKENS
@@ -43,6 +45,8 @@ class Workers:
         self._many = Layout(workers=self.threads, threads=1)
         self._lone = Layout(workers=1, threads=self._together)
         self._compute_type: ComputeType = runtime.compute_type
+        if (stored if runtime.compute_type == "default" else runtime.compute_type) != "float32":
+            self._lone = self._many
         self._follow(read_tuning(path, self.threads))
         self.crowded = False
         """Set by who keeps several calls under way: each then keeps to one worker, in large batches."""
@@ -58,6 +62,11 @@ class Workers:
         self._many = tuning.many
         if tuning.lone.threads <= self._together:  # else other work would take their turns
             self._lone = tuning.lone
+
+    @property
+    def together(self) -> bool:
+        """Whether threads work together on a lone sentence."""
+        return self._lone.threads > 1
 
     def for_sentences(self, count: int) -> Any:
         """The translator for a call with `count` sentences.
