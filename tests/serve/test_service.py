@@ -461,6 +461,16 @@ def test_a_lazy_model_that_cannot_be_loaded_is_tried_again_when_it_has_changed(s
     run(scenario())
 
 
+@pytest.mark.parametrize(("compute_type", "copies"), [("float32", 2), ("int8", 1)])
+def test_weights_are_counted_once_for_each_way_of_reading_them(served, compute_type, copies):
+    """Eight-bit products take one thread for a lone sentence, as for many: no second copy."""
+    model = ServedModel(served, ServeSettings(models=(served,), compute_type=compute_type, threads=2))
+    size = (served / "ct2" / "model.bin").stat().st_size
+    assert model.num_bytes() == 2 * size, "unknown until it is loaded: the more"
+    assert model.load().num_bytes == copies * size
+    assert len(model.load().parallel._workers._loaded) == copies
+
+
 def test_short_memory_unloads_what_rested_longest_and_nothing_in_use(three, slow):
     async def scenario():
         async with running(*three, lazy=True, memory=1) as service:  # a byte: always short
