@@ -116,11 +116,11 @@ class ServedModel:
     def num_bytes(self, translator: Translator | None = None) -> int:
         """About how much memory its weights take, as loaded by `translator` or as they will be."""
         sizes = {Path(name).name: size for name, size, *_ in self.fingerprint()}
-        copies = 2
+        copies = 2  # see translate/ctranslate2_runtime.py
         if translator is not None:
             engine = translator.engine
             copies = 1 + engine.together if isinstance(engine, ParallelEngine) else 0
-        return copies * sizes.get("model.bin", 0) or sizes.get("model.safetensors", 0)  # see translate/ctranslate2_runtime.py
+        return copies * sizes.get("model.bin", 0) or sizes.get("model.safetensors", 0)
 
     def describe(self) -> dict[str, Any]:
         """For clients: no path in it."""
