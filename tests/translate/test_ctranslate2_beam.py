@@ -127,6 +127,8 @@ def test_what_was_alive_at_the_limit_comes_behind_what_ended():
     ]
     assert filled_up(best, found, three) == [ended(-9.0), alive(-2.0, 5), alive(-3.0, 6)]
     assert filled_up([], found[1:2], three) == [alive(-3.0, 6)]
+    # A limit of 0: what ended before its first token is not told again as cut there.
+    assert filled_up([ended(-1.0, 0)], [alive(0.0, 0)], three) == [ended(-1.0, 0)]
 
 
 def test_runs_begin_short_and_within_every_limit():

@@ -92,10 +92,10 @@ def endless(config: SearchConfig, steps: int) -> Run:
 
 def joined(wanted: Sequence[tuple[Run, T]], config: SearchConfig) -> dict[Run, list[T]]:
     """Those who want the same run together; of endless runs the longest serves all who want one."""
-    longest = max((run for run, _ in wanted if run == endless(config, run.steps)), key=_steps, default=None)
+    longest = max((run.steps for run, _ in wanted if _is_endless(run, config)), default=0)
     groups: dict[Run, list[T]] = {}
     for run, who in wanted:
-        own = longest if longest is not None and run == endless(config, run.steps) else run
+        own = endless(config, longest) if _is_endless(run, config) else run
         groups.setdefault(own, []).append(who)
     return groups
 
@@ -112,7 +112,7 @@ def needs(
         config: the settings.
         power: the `exponent` that it was ranked by.
     """
-    if run.steps > limit and run.endings >= endless(config, run.steps).endings:
+    if run.steps > limit and _is_endless(run, config):
         return None  # nothing stopped it, and all came back
     longest = max((hypothesis.steps for hypothesis in found), default=0)
     if math.isinf(config.num_endings):
@@ -145,8 +145,8 @@ def filled_up(best: Sequence[Found], found: Sequence[Found], config: SearchConfi
     return [*best, *cut][: config.n_best]
 
 
-def _steps(run: Run) -> int:
-    return run.steps
+def _is_endless(run: Run, config: SearchConfig) -> bool:
+    return run.endings >= endless(config, run.steps).endings
 
 
 def _room_for_all(steps: int, run: Run, config: SearchConfig) -> Run:

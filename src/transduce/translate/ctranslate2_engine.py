@@ -216,7 +216,8 @@ class CTranslate2Engine(Calls):
                 waiting += start(some, run, config)
             for limit, some in short.items():  # CTranslate2 shows what is alive at its last step
                 if limit == 0:
-                    best |= {s.index: [*best[s.index], Found((), 0.0, ended=False)] for s in some}
+                    empty = [Found((), 0.0, ended=False)]
+                    best |= {s.index: filled_up(best[s.index], empty, config) for s in some}
                 else:
                     at_limit += start(some, endless(config, limit), replace(config, patience=math.inf))
         for batch in at_limit:
