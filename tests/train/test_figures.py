@@ -106,6 +106,21 @@ def test_every_figure_is_documented_and_every_documented_one_is_there(store, tmp
         assert real | only_elsewhere == documented(kind)
 
 
+def test_what_is_left_is_told_by_the_pace_of_the_process_that_runs(store, tmp_path, told, monkeypatch):
+    def run_until(step, seconds):
+        clock = iter(float(t) for t in range(0, 10_000 * seconds, seconds))
+        monkeypatch.setattr(loop.time, "monotonic", lambda: next(clock))
+        trainer(store, tmp_path / "run", max_steps=step, validate_every=100, checkpoint_every=100).run()
+        return [event for event in read_events(tmp_path / "run") if event["event"] == "train"]
+
+    assert [event["eta_seconds"] for event in run_until(4, seconds=1000)] == [2000.0, 0.0]
+    slow = run_until(4, seconds=1000)[-1]["seconds"]
+    quick = run_until(12, seconds=1)
+    assert [event["done"] for event in quick[2:]] == pytest.approx([0.5, 2 / 3, 5 / 6, 1.0])
+    assert [event["eta_seconds"] for event in quick[2:]] == [6.0, 4.0, 2.0, 0.0]
+    assert all(event["seconds"] > slow for event in quick[2:])
+
+
 def test_use_of_the_peak_is_flops_by_time_by_peak(store, tmp_path, told, monkeypatch):
     clock = iter(float(t) for t in range(0, 10_000, 2))  # every look at the clock takes two seconds
     monkeypatch.setattr(loop.time, "monotonic", lambda: next(clock))

@@ -118,6 +118,8 @@ class Trainer:
         self._saved_step = -1
         self._rate = 0.0
         self._precision: Precision = "float32"
+        self._begun = 0.0, 0.0
+        """Seconds and share of the run that were over when this process took it up."""
 
     def run(self) -> Outcome:
         """Train until a limit, early stopping or a signal.
@@ -139,6 +141,7 @@ class Trainer:
                 stop_signals() as wish,
             ):
                 self._costs.begin(self.state, self._precision, self._updater.workers)
+                self._begun = self.state.seconds, self._share_done()
                 try:
                     outcome = self._train(log, wish)
                 except (TransduceError, OSError):
@@ -360,7 +363,9 @@ class Trainer:
         done = self._share_done()
         if done > 0:
             figures["done"] = done
-            figures["eta_seconds"] = round(state.seconds * (1 - done) / done, 1)
+        seconds, share = self._begun
+        if done > share:  # by this process's pace: the one before may have had another machine
+            figures["eta_seconds"] = round((state.seconds - seconds) * (1 - done) / (done - share), 1)
         return figures
 
     def _share_done(self) -> float:
