@@ -43,6 +43,18 @@ def test_it_encodes_and_steps_as_the_model(variant):
         close(left, right)
 
 
+@pytest.mark.parametrize("variant", VARIANTS + A_FEW, ids=name_of)
+def test_known_targets_are_read_at_once_as_the_model_reads_them(variant):
+    model = model_of(**variant)
+    inference = InferenceTransformer(model)
+    memory = model.encode(SOURCE)
+    targets = padded([[1, 6, 7, 8, 9, 5, 4], [1, 4], [1, 11, 3]])
+    expected = model.output(model.decode(targets, memory))
+    found = inference.decode(targets, memory)
+    for row, length in enumerate((7, 2, 3)):  # what stands where padding is read is nobody's
+        close(found[row, :length], expected[row, :length])
+
+
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.data())
 def test_rows_change_places_and_sentences_leave_as_in_the_models_cache(data):

@@ -89,6 +89,16 @@ class InferenceTransformer:
         cache.length += 1
         return self._output(self._decoder_norm(x)), cache
 
+    def decode(
+        self, ids: Int[Tensor, "sentences tgt_len"], memory: Memory
+    ) -> Float[Tensor, "sentences tgt_len vocab"]:
+        """The logits after each token of known targets (BOS first), all at once; padding stands behind."""
+        shape = ids.shape[0], ids.shape[1]
+        x = self._embed_target(ids, 0).flatten(0, 1)
+        for layer, layer_memory in zip(self._decoder, self.start(memory).layers(), strict=True):
+            x = layer.read(x, layer_memory, shape)
+        return self._output(self._decoder_norm(x)).view(*shape, -1)
+
 
 class _Padding:
     """What is padding in (sentences, src_len): it is put in for attention only, all else runs without."""
@@ -174,7 +184,7 @@ class _EncoderLayer:
 
 
 class _DecoderLayer:
-    """A decoder layer over the newest token of each row."""
+    """A decoder layer over the newest token of each row, or over all tokens of known targets."""
 
     def __init__(self, layer: DecoderLayer, compute_type: ComputeType) -> None:
         self._attention = _SelfAttention(layer.self_attention, compute_type)
@@ -188,7 +198,13 @@ class _DecoderLayer:
         self._feed_forward_add_norm = _add_norm(layer.feed_forward_add_norm)
 
     def __call__(self, x: Tensor, memory: LayerMemory, past_len: int) -> Tensor:
-        x = self._attention_add_norm(x, lambda y: self._attend(y, memory, past_len))
+        return self._rest(self._attention_add_norm(x, lambda y: self._attend(y, memory, past_len)), memory)
+
+    def read(self, x: Tensor, memory: LayerMemory, shape: tuple[int, int]) -> Tensor:
+        """Over all tokens: x is (sentences * tgt_len, d_model), the shape (sentences, tgt_len)."""
+        return self._rest(self._attention_add_norm(x, lambda y: self._attend_back(y, shape)), memory)
+
+    def _rest(self, x: Tensor, memory: LayerMemory) -> Tensor:
         x = self._cross_add_norm(x, lambda y: self._attend_across(y, memory))
         return self._feed_forward_add_norm(x, self._feed_forward)
 
@@ -199,6 +215,12 @@ class _DecoderLayer:
         memory.new_values.copy_(v)
         weights = torch.bmm(q.reshape(rows * heads.count, 1, heads.d_k), memory.keys).softmax(-1)
         return self._attention.join(torch.bmm(weights, memory.values).view(rows, -1))
+
+    def _attend_back(self, y: Tensor, shape: tuple[int, int]) -> Tensor:
+        attention = self._attention
+        q, k, v = (t.transpose(1, 2) for t in attention.split(attention.project(y), 0, shape))
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+        return attention.join(out.transpose(1, 2).reshape(len(y), -1))
 
     def _attend_across(self, y: Tensor, memory: LayerMemory) -> Tensor:
         # The rows of one sentence stand side by side as its queries: no memory is copied.

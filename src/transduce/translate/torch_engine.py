@@ -88,8 +88,7 @@ class TorchEngine(StepEngine):
 
         def check(sentences: Sequence[int], proposals: Sequence[Sequence[int]]) -> Tensor:
             read = pad_rows([[self._ids.bos_id, *ids] for ids in proposals], self._ids)[:, :-1]
-            states = self.model.decode(read.to(self._device), _rows(memory, sentences))
-            return self.model.output.forward(states)
+            return self._inference.decode(read.to(self._device), _rows(memory, sentences))
 
         return proposed_search(propose, check, request)
 
