@@ -20,7 +20,7 @@ class Echo:
     name: str = ""
     budget: int = 100
     parallel: bool = True
-    together: bool = True
+    together: int = 1
     alone: bool = False
     seconds_per_piece: float = 0.0
     batches: list = field(default_factory=list, compare=False)
@@ -172,6 +172,35 @@ def test_others_wait_for_company_and_share_a_batch():
         assert sum(sizes[1:]) == 4
         assert len(sizes) <= 3
         assert all(crowded for _, crowded in lane.batches[1:])
+
+    run(scenario())
+
+
+def test_a_few_meet_in_one_batch_on_all_threads():
+    async def scenario():
+        lane = Echo(together=4, seconds_per_piece=0.005)
+        batcher = Batcher(slots=2, window_seconds=1.0)
+
+        async def client(name):
+            for turn in range(6):
+                assert await answers(batcher, lane, [f"{name}{turn}"]) == [f"{name}{turn}".upper()]
+
+        await asyncio.gather(*map(client, "abcd"))
+        assert [len(batch) for batch, _ in lane.batches] == [1, *[4] * 5, 3], "the first came alone"
+        assert not any(crowded for _, crowded in lane.batches)
+
+    run(scenario())
+
+
+def test_a_job_of_a_few_pieces_is_one_batch_on_all_threads():
+    async def scenario():
+        lane = Echo(together=3)
+        batcher = Batcher(slots=2)
+        await answers(batcher, lane, ["a", "b", "c"], tokens=30)
+        assert lane.batches == [(["a", "b", "c"], False)]
+        lane.batches.clear()
+        await answers(batcher, lane, ["a", "b", "c", "d"])
+        assert [(len(batch), crowded) for batch, crowded in lane.batches] == [(2, True), (2, True)]
 
     run(scenario())
 

@@ -75,9 +75,11 @@ def test_a_lone_sentence_in_eight_bits_has_one_thread_unless_measured_otherwise(
     runtime = Runtime(threads=4, compute_type=asked)
     mine = CTranslate2Engine(exported, runtime)
     assert mine._workers._lone.threads == together
-    assert mine.together == (together > 1)
+    assert [mine.together(beam) for beam in (1, 4, 64)] == ([16, 4, 1] if together > 1 else [0, 0, 0])
     lone, many = mine._workers.for_sentences(1), mine._workers.for_sentences(100)
     assert (lone is many) == (together == 1)
+    assert mine._workers.for_sentences(4, 4) is lone
+    assert mine._workers.for_sentences(5, 4) is many
     tuning(compute_type="default", lone=Layout(workers=1, threads=2)).write(exported.path)
     assert CTranslate2Engine(exported, runtime)._workers._lone.threads == 2
 

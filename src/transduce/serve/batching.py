@@ -4,9 +4,10 @@ In:  jobs, each some pieces of one request and the lane that they go through. Ou
      as soon as it is there.
 Does not know: HTTP, models, texts; a lane runs the pieces.
 
-- A job that comes alone is run at once, on all threads where that pays (`pace.py`). While others are
-  under way, each batch has a slot (a core) of its own, and waits a few milliseconds for those who were
-  here a moment ago, so that those whom one batch has answered can meet in the next.
+- A job that comes alone is run at once. Where several were here a moment ago, a batch waits a few
+  milliseconds for them, so that those whom one batch has answered can meet in the next.
+- A few pieces are run on all threads where that pays (`pace.py`). Else each batch has a slot (a core) of
+  its own.
 - Turns go round: a batch takes a share of tokens from each job, and as much in all as takes a fraction of
   a second, so that a thousand texts cannot starve one sentence. Jobs meet in a batch only if their lanes
   are equal.
@@ -56,8 +57,8 @@ class Lane(Hashable, Protocol[P, R]):
         """Whether each batch can have a thread of its own; else one batch is run at a time."""
 
     @property
-    def together(self) -> bool:
-        """Whether its threads can work together on what comes alone."""
+    def together(self) -> int:
+        """How many pieces at once its threads had better work on together; 0: none, not even one."""
 
     @property
     def alone(self) -> bool:
@@ -226,16 +227,15 @@ class Batcher:
         """Start as many batches as may start now."""
         while self._turns and not self._exclusive and len(self._running) < self._slots:
             lane = self._turns[0].lane
-            calm = self._is_calm()
             if self._running and not lane.parallel:
                 return  # it needs the whole machine, and nobody overtakes it
-            wait = 0.0 if calm else self._seconds_to_company(lane)
+            wait = 0.0 if self._is_calm() else self._seconds_to_company(lane)
             if wait > 0:
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(wait, self._timer_is_over)
                 return
-            together = calm and self._is_small() and lane.together and self._pace.together
-            self._start(self._take(lane), exclusive=together or not lane.parallel)
+            together = self._are_few(lane) and self._pace.together
+            self._start(self._take(lane, whole=together), exclusive=together or not lane.parallel)
 
     def _timer_is_over(self) -> None:
         self._timer = None
@@ -245,9 +245,9 @@ class Batcher:
         """Whether there is one job, and have not been two at once for a while."""
         return self._crowd.most <= 1 and not self._running
 
-    def _is_small(self) -> bool:
-        """Whether threads had better work together on each piece of what waits."""
-        return self.waiting_pieces < 2 * self._slots
+    def _are_few(self, lane: Lane[Any, Any]) -> bool:
+        """Whether threads had better work together on what waits, and nobody needs one of them."""
+        return not self._running and max(self.waiting_pieces, self._crowd.most) <= lane.together
 
     def _seconds_to_company(self, lane: Lane[Any, Any]) -> float:
         """How long to wait for more: not at all if as many are here as were of late.
@@ -262,14 +262,14 @@ class Batcher:
 
     # --- What to take -----------------------------------------------------------------------------
 
-    def _take(self, lane: Lane[Any, Any]) -> _Batch:
-        """The next batch: a share of each job whose lane is equal to the first one's."""
+    def _take(self, lane: Lane[Any, Any], *, whole: bool) -> _Batch:
+        """The next batch: a share of each job whose lane is equal to the first one's, or the `whole`."""
         first = self._turns[0]
         if lane.alone or first.solo:
             jobs, budget, share = [first], lane.budget, lane.budget
         else:
             jobs = [job for job in self._turns if job.lane == lane and not job.solo]
-            budget, share = self._budget(lane, len(jobs)), _SHARE
+            budget, share = lane.budget if whole else self._budget(lane, len(jobs)), _SHARE
         batch: _Batch = []
         widest = 0
         turn = deque(jobs)
@@ -336,7 +336,7 @@ class Batcher:
         self.running_tokens -= tokens
         error = BatcherClosed() if done.cancelled() else done.exception()
         if error is None:
-            if batch[0][0].lane.parallel and len(batch) < 2 * self._slots:
+            if batch[0][0].lane.parallel and (exclusive or len(batch) == 1):
                 work = tokens + batch[0][0].lane.written(done.result())
                 self._pace.note(together=exclusive, tokens=work, seconds=seconds)
             weight = _MEMORY if self._speed else 1.0

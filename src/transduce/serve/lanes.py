@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from transduce.errors import DataError
 from transduce.serve.batching import Piece
@@ -50,10 +51,15 @@ class Lane:
         """As `batching.Lane`."""
         return self.loaded.parallel is not None
 
-    @property
-    def together(self) -> bool:
-        """As `batching.Lane`."""
-        return self.loaded.parallel is not None and self.loaded.parallel.together
+    @cached_property
+    def together(self) -> int:
+        """As `batching.Lane`.
+
+        Raises:
+            SearchError: the options contradict each other.
+        """
+        engine, asked = self.loaded.parallel, dict(self.options.search)
+        return engine.together(self.loaded.translator.configured(**asked).beam_size) if engine else 0
 
     @property
     def alone(self) -> bool:

@@ -119,7 +119,7 @@ class ServedModel:
         copies = 2  # see translate/ctranslate2_runtime.py
         if translator is not None:
             engine = translator.engine
-            copies = 1 + engine.together if isinstance(engine, ParallelEngine) else 0
+            copies = 1 + bool(engine.together(1)) if isinstance(engine, ParallelEngine) else 0
         return copies * sizes.get("model.bin", 0) or sizes.get("model.safetensors", 0)
 
     def describe(self) -> dict[str, Any]:

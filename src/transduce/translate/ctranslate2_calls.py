@@ -73,10 +73,9 @@ class Calls:
         """As `ParallelEngine`."""
         return self._workers.batch_tokens
 
-    @property
-    def together(self) -> bool:
+    def together(self, beam_size: int) -> int:
         """As `ParallelEngine`."""
-        return self._workers.together
+        return self._workers.together(beam_size)
 
     def crowd(self, crowded: bool) -> None:
         """As `ParallelEngine`."""

@@ -192,7 +192,7 @@ class CTranslate2Engine(Calls):
         self, sentences: Sequence[Sentence], config: SearchConfig, forbidden: Sequence[int]
     ) -> dict[int, list[Found]]:
         """Run after run, each for the sentences whose answer is not sure yet, all that are due under way."""
-        translator = self._workers.for_sentences(len(sentences))
+        translator = self._workers.for_sentences(len(sentences), config.beam_size)
 
         def start(some: Sequence[Sentence], run: Run | None, how: SearchConfig) -> list[_BeamBatch]:
             return self._start_beam(some, run, how, forbidden, translator)

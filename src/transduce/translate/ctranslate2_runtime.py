@@ -1,9 +1,9 @@
 """CTranslate2's translator, its threads and its batches.
 
 Many sentences: as many workers as there are threads, each alone in its batch, so that nobody waits
-for anybody. A lone sentence: one worker with all threads that are idle, if it is computed in floating
-point; eight-bit products of one sentence are slower with two threads than with one. Weights are in
-memory once for each of the two kinds that was needed. Calls may come from several threads at once.
+for anybody. A few: one worker with all threads that are idle, if it is computed in floating point;
+eight-bit products of one sentence are slower with two threads than with one. Weights are in memory once
+for each of the two kinds that was needed. Calls may come from several threads at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from transduce.translate.tuning import Layout, Tuning, read_tuning
 __all__ = ["Workers"]
 
 _BATCH_TOKENS = 1024
-_LONE = 2  # sentences per thread, below which threads work together on each
+_SHARED_ROWS = 4  # hypotheses a thread, up to which threads had better work on all of them together
 
 
 class Workers:
@@ -63,18 +63,18 @@ class Workers:
         if tuning.lone.threads <= self._together:  # else other work would take their turns
             self._lone = tuning.lone
 
-    @property
-    def together(self) -> bool:
-        """Whether threads work together on a lone sentence."""
-        return self._lone.threads > 1
+    def together(self, beam_size: int = 1) -> int:
+        """How many sentences at once threads had better work on together; 0: none."""
+        threads = self._lone.threads
+        return max(1, _SHARED_ROWS * threads // beam_size) if threads > 1 else 0
 
-    def for_sentences(self, count: int) -> Any:
+    def for_sentences(self, count: int, beam_size: int = 1) -> Any:
         """The translator for a call with `count` sentences.
 
         Raises:
             ModelError: CTranslate2 is not installed, or cannot load the model.
         """
-        many = self.crowded or self._together == 1 or count >= _LONE * self.threads
+        many = self.crowded or self._together == 1 or count > max(1, self.together(beam_size))
         loaded = self._many in self._loaded and self._lone not in self._loaded
         return self._load(self._many if many or loaded else self._lone)  # no second copy for a few
 

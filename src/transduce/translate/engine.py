@@ -68,9 +68,8 @@ class ParallelEngine(Protocol):
     def batch_tokens(self) -> int:
         """Most source tokens, padding and end symbols counted, that one call should bring."""
 
-    @property
-    def together(self) -> bool:
-        """Whether its threads work together on what comes alone."""
+    def together(self, beam_size: int) -> int:
+        """How many sentences at once its threads had better work on together; 0: none, not even one."""
 
     def crowd(self, crowded: bool) -> None:
         """Say whether several calls are under way: each then takes one thread, else all."""
