@@ -72,7 +72,7 @@ class TrainConfig:
     """Size of Muon's updates: about the root mean square of a matrix's update at a rate of 1; at 0.2
     Adam's learning rates fit (Liu et al., 2025)."""
     weight_decay: float = 0.0
-    """Decoupled decay of the projection matrices (AdamW); embeddings, biases and norms have none."""
+    """Decoupled decay of the projection matrices, Adam's or Muon's; embeddings, norms and biases: none."""
     clip_norm: float = 1.0
     """Longest gradient (Euclidean norm over all parameters); 0 means any."""
     label_smoothing: float = 0.1
