@@ -393,7 +393,7 @@ def test_closing_tells_who_waits():
 def test_a_lone_job_leaves_the_other_slots_free_where_threads_do_not_work_together():
     async def scenario():
         gate = threading.Event()
-        lane = Echo(gate=gate, together=False)
+        lane = Echo(gate=gate, together=0)
         batcher = Batcher(slots=2)
         first = asyncio.create_task(answers(batcher, lane, ["a"]))
         await until(lambda: len(lane.batches) == 1)
