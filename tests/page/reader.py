@@ -80,10 +80,19 @@ class Reader:
 
     def settle(self) -> None:
         """Wait until nothing loads and nothing says that it is busy."""
-        self.page.wait_for_function(QUIET, arg=LOADING)
+        self.until(QUIET, LOADING)
         self.page.wait_for_load_state("networkidle")
-        self.page.wait_for_function(QUIET, arg=LOADING)
+        self.until(QUIET, LOADING)
         self.page.evaluate(PAINTED)
+
+    def until(self, holds: str, arg: Any = None) -> None:
+        """Wait for a JavaScript function to return something true.
+
+        The page's policy forbids evaluating text, so an expression could be asked once only: a function is
+        made once and called again and again.
+        """
+        assert "=>" in holds, f"not a function: {holds}"
+        self.page.wait_for_function(holds, arg=arg)
 
     def write(self, text: str) -> None:
         """Type a sentence where sentences are typed, and look at what the model makes of it."""

@@ -79,7 +79,7 @@ def test_a_map_follows_the_slider(sit, length):
 def test_the_page_is_there_in_a_second(sit):
     reader = sit()
     reader.page.goto(f"{reader.address}/#/translate")
-    reader.page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+    reader.until("() => performance.getEntriesByName('first-contentful-paint').length")
     paint = reader.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     reader.settle()
     assert paint < FIRST_PAINT_MS * SLOW
