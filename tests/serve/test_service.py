@@ -19,6 +19,7 @@ from transduce.serve.problems import Problem
 from transduce.serve.service import TranslateOptions, TranslationService
 from transduce.serve.settings import ServeSettings
 from transduce.translate.protect import Protection
+from transduce.translate.tuning import Layout, Tuning, machine
 
 CPUS = {"threads": 2}
 
@@ -468,7 +469,17 @@ def test_weights_are_counted_once_for_each_way_of_reading_them(served, compute_t
     size = (served / "ct2" / "model.bin").stat().st_size
     assert model.num_bytes() == 2 * size, "unknown until it is loaded: the more"
     assert model.load().num_bytes == copies * size
-    assert len(model.load().parallel._workers._loaded) == copies
+
+
+def test_weights_tuned_to_one_thread_for_one_sentence_are_counted_twice(served, tmp_path):
+    path = tmp_path / "tuned"
+    shutil.copytree(served, path)
+    many, lone = Layout(workers=1, threads=2), Layout(workers=1, threads=1)
+    Tuning(machine=machine(), threads=2, compute_type="float32", many=many, lone=lone).write(path / "ct2")
+    model = ServedModel(path, ServeSettings(models=(path,), threads=2))
+    loaded = model.load()
+    assert set(loaded.parallel._workers._loaded) == {many, lone}
+    assert loaded.num_bytes == 2 * (path / "ct2" / "model.bin").stat().st_size
 
 
 def test_short_memory_unloads_what_rested_longest_and_nothing_in_use(three, slow):

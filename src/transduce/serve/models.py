@@ -114,12 +114,12 @@ class ServedModel:
         return tuple(sorted(found))
 
     def num_bytes(self, translator: Translator | None = None) -> int:
-        """About how much memory its weights take, as loaded by `translator` or as they will be."""
+        """About how much memory its weights take, as `translator` has read them or as they will be read."""
         sizes = {Path(name).name: size for name, size, *_ in self.fingerprint()}
         copies = 2  # see translate/ctranslate2_runtime.py
         if translator is not None:
             engine = translator.engine
-            copies = 1 + bool(engine.together(1)) if isinstance(engine, ParallelEngine) else 0
+            copies = engine.copies if isinstance(engine, ParallelEngine) else 0
         return copies * sizes.get("model.bin", 0) or sizes.get("model.safetensors", 0)
 
     def describe(self) -> dict[str, Any]:

@@ -73,6 +73,11 @@ class Calls:
         """As `ParallelEngine`."""
         return self._workers.batch_tokens
 
+    @property
+    def copies(self) -> int:
+        """As `ParallelEngine`."""
+        return self._workers.copies
+
     def together(self, beam_size: int) -> int:
         """As `ParallelEngine`."""
         return self._workers.together(beam_size)

@@ -63,6 +63,11 @@ class Workers:
         if tuning.lone.threads <= self._together:  # else other work would take their turns
             self._lone = tuning.lone
 
+    @property
+    def copies(self) -> int:
+        """How often the weights have been read: once for each kind that was needed."""
+        return len(self._loaded)
+
     def together(self, beam_size: int = 1) -> int:
         """How many sentences at once threads had better work on together; 0: none."""
         threads = self._lone.threads

@@ -68,6 +68,10 @@ class ParallelEngine(Protocol):
     def batch_tokens(self) -> int:
         """Most source tokens, padding and end symbols counted, that one call should bring."""
 
+    @property
+    def copies(self) -> int:
+        """How often its weights are in memory by now."""
+
     def together(self, beam_size: int) -> int:
         """How many sentences at once its threads had better work on together; 0: none, not even one."""
 
