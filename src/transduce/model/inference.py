@@ -160,6 +160,19 @@ class _SelfAttention:
             q, k = _turned(self.rotary, q, past_len), _turned(self.rotary, k, past_len)
         return q, k, v
 
+    def among(
+        self,
+        projected: Tensor,
+        shape: tuple[int, int],
+        visible: Tensor | None = None,
+        *,
+        causal: bool = False,
+    ) -> Tensor:
+        """What the tokens of each sentence gather from one another: (sentences * src_len, heads * d_v)."""
+        q, k, v = (t.transpose(1, 2) for t in self.split(projected, 0, shape))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, is_causal=causal, scale=1.0)
+        return out.transpose(1, 2).reshape(len(projected), -1)
+
 
 class _EncoderLayer:
     """An encoder layer over (tokens of all sentences, d_model)."""
@@ -174,10 +187,8 @@ class _EncoderLayer:
         attention = self._attention
 
         def attend(y: Tensor) -> Tensor:
-            projected = padding.within(attention.project(y))
-            q, k, v = (t.transpose(1, 2) for t in attention.split(projected, 0, padding.shape))
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=padding.visible, scale=1.0)
-            return attention.join(padding.without(out.transpose(1, 2).flatten(0, 1).flatten(1)))
+            gathered = attention.among(padding.within(attention.project(y)), padding.shape, padding.visible)
+            return attention.join(padding.without(gathered))
 
         x = self._attention_add_norm(x, attend)
         return self._feed_forward_add_norm(x, self._feed_forward)
@@ -218,9 +229,7 @@ class _DecoderLayer:
 
     def _attend_back(self, y: Tensor, shape: tuple[int, int]) -> Tensor:
         attention = self._attention
-        q, k, v = (t.transpose(1, 2) for t in attention.split(attention.project(y), 0, shape))
-        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
-        return attention.join(out.transpose(1, 2).reshape(len(y), -1))
+        return attention.join(attention.among(attention.project(y), shape, causal=True))
 
     def _attend_across(self, y: Tensor, memory: LayerMemory) -> Tensor:
         # The rows of one sentence stand side by side as its queries: no memory is copied.
