@@ -28,6 +28,7 @@ from transduce.train.r_drop import r_drop_sums
 __all__ = ["LossSums", "batch_loss", "smoothed_loss"]
 
 _CHUNK_CELLS = 1 << 22  # logits held at once: 16 MiB in fp32, about the size of a shared cache
+_BLOCK_CELLS = 1 << 18  # of these, worked on at once: 1 MiB in fp32, about the size of a core's own cache
 
 
 @dataclass(frozen=True)
@@ -107,26 +108,22 @@ class _ChunkedLoss(torch.autograd.Function):
             grad_bias = None if bias is None else torch.zeros_like(bias)
             grads = (torch.empty_like(states), torch.zeros_like(weight), grad_bias)
         used_weight, used_bias = in_type_of(states, weight, bias)
-        loss = states.new_zeros((), dtype=torch.float64)
-        nll = states.new_zeros((), dtype=torch.float64)
-        room = states.new_empty((min(chunk, len(states)), len(weight)), dtype=torch.float32)
+        exact = torch.promote_types(states.dtype, torch.float32)
+        picked, log_norm = states.new_empty((2, len(states)), dtype=exact)  # (tokens,) each
+        room = states.new_empty((min(chunk, len(states)), len(weight)))
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
             logits = logits_into(room, states[rows], used_weight, used_bias)
-            picked = logits.gather(1, labels[rows, None])[:, 0]
-            mean = logits.mean(1)
-            highest = logits.amax(1, keepdim=True)
-            powers = logits.sub_(highest).exp_()  # one pass of exp serves both loss and gradient
-            norm = powers.sum(1, keepdim=True)
-            log_norm = (highest + norm.log())[:, 0]
-            nll += (log_norm - picked).sum(dtype=torch.float64)
-            # mean over classes of -log p is log_norm - mean
-            loss += (log_norm - (1 - smoothing) * picked - smoothing * mean).sum(dtype=torch.float64)
+            picked[rows] = logits.gather(1, labels[rows, None])[:, 0]
+            _to_gradient(logits, labels[rows], smoothing, log_norm[rows])
             if grads is not None:
-                probs = powers.div_(norm)
-                _add_gradients(probs, labels[rows], states[rows], used_weight, smoothing, grads, rows)
+                _add_gradients(logits, states[rows], used_weight, grads, rows)
         if grads is not None:
             ctx.save_for_backward(*grads)
+        nll = (log_norm - picked).sum(dtype=torch.float64)
+        # mean over classes of -log p is log_norm - mean of the logits
+        mean = states.to(exact) @ weight.to(exact).mean(0) + (0.0 if bias is None else bias.mean())
+        loss = nll + smoothing * (picked - mean).sum(dtype=torch.float64)
         total_loss, total_nll = loss.float(), nll.float()
         ctx.mark_non_differentiable(total_nll)
         return total_loss, total_nll
@@ -137,21 +134,37 @@ class _ChunkedLoss(torch.autograd.Function):
         return *scaled_gradients(ctx, grads[0]), None, None, None
 
 
+def _to_gradient(logits: Tensor, labels: Tensor, smoothing: float, log_norm: Tensor) -> None:
+    """Write d loss / d logits = probs - (1 - ε) · onehot - ε / vocab over `logits`; fill in `log_norm`.
+
+    A few rows at a time, so that they come from memory once and stay in the core's own cache for all that is
+    done with them. A GPU takes all at once.
+    """
+    exact = log_norm.dtype
+    block = max(1, _BLOCK_CELLS // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
+    for start in range(0, len(logits), block):
+        rows = slice(start, start + block)
+        cells = logits[rows].to(exact)  # the logits themselves, unless they are of half precision
+        highest = cells.amax(1)
+        torch.softmax(cells, 1, out=cells)
+        log_norm[rows] = highest - cells.amax(1).log()  # the largest is never 0; the label's may be
+        cells.sub_(smoothing / logits.shape[1])
+        label = labels[rows, None]
+        cells.scatter_add_(1, label, cells.new_full(label.shape, smoothing - 1))
+        if cells.dtype != logits.dtype:
+            logits[rows] = cells
+
+
 def _add_gradients(
-    probs: Tensor,
-    labels: Tensor,
+    grad_logits: Tensor,
     states: Tensor,
     weight: Tensor,
-    smoothing: float,
     grads: tuple[Tensor, Tensor, Tensor | None],
     rows: slice,
 ) -> None:
-    """D loss / d logits = probs - (1 - ε) · onehot - ε / vocab, formed in the logits' own memory."""
+    """What a chunk's d loss / d logits means for its states, and adds to weight and bias."""
     grad_states, grad_weight, grad_bias = grads
-    probs.sub_(smoothing / probs.shape[1])
-    probs.scatter_add_(1, labels[:, None], probs.new_full((len(labels), 1), smoothing - 1))
-    grad_logits = probs.to(states.dtype)
     torch.mm(grad_logits, weight, out=grad_states[rows])
     add_product(grad_weight, grad_logits.t(), states)
     if grad_bias is not None:
-        grad_bias += probs.sum(0)
+        grad_bias += grad_logits.sum(0, dtype=grad_bias.dtype)
