@@ -64,7 +64,8 @@ def test_another_word_is_forced_and_the_rest_follows(look):
     """The output begins with what was written, then the other piece; old and new stand side by side."""
     reader, known = look(SENTENCES[1], "decoding", step=1)
     page = reader.page
-    other = page.locator("tr[data-token-id]").nth(1)
+    chosen = f"[data-token-id='{known.target[2]}']"
+    other = page.locator(f"tr[data-token-id]:not({chosen})").filter(has=page.get_by_role("button")).first
     token = int(other.get_attribute("data-token-id"))
     other.get_by_role("button").click()
     page.get_by_role("button", name="Look inside this one").click()
