@@ -94,9 +94,12 @@ def test_the_temperature_sharpens_and_one_is_the_model(look, kind):
     reader, known = look(SENTENCES[2], kind=kind, layer=1, head=1)
     true = known.numbers.heads[kind, 1, 1]
     masked = true.scores.masked_fill(~true.mask, float("-inf"))
+    reader.move("attention", trace=known.id, kind=kind, layer=1, head=1, show="scores")
+    shown = matrix(reader.page, tuple(true.scores.shape))[0].masked_fill(~true.mask, float("-inf"))
     for tau in (0.01, 0.2, 1, 2.5):
-        reader.move("attention", trace=known.id, kind=kind, layer=1, head=1, tau=tau)
+        reader.move("attention", trace=known.id, kind=kind, layer=1, head=1, tau=tau, show="")
         weights, _ = matrix(reader.page, tuple(true.scores.shape))
+        assert_close(weights, (shown / tau).softmax(-1))
         # The scores are float32's: what they differ by is divided by τ as well.
         assert_close(weights, (masked / tau).softmax(-1), 1e-5 / min(tau, 1))
         if tau == 0.01:

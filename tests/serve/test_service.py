@@ -469,6 +469,7 @@ def test_weights_are_counted_once_for_each_way_of_reading_them(served, compute_t
     size = (served / "ct2" / "model.bin").stat().st_size
     assert model.num_bytes() == 2 * size, "unknown until it is loaded: the more"
     assert model.load().num_bytes == copies * size
+    assert len(model.load().parallel._workers._loaded) == copies
 
 
 def test_weights_tuned_to_one_thread_for_one_sentence_are_counted_twice(served, tmp_path):
