@@ -36,6 +36,28 @@ def test_detokenise(tokenised, plain):
     assert load("detokenise").detokenise(tokenised) == plain
 
 
+@pytest.mark.parametrize(
+    ("lower", "cased"),
+    [
+        ("der mann trägt eine 3-d-brille.", "Der Mann trägt eine 3-D-Brille."),  # DER stood first only once
+        ('"mann!", ruft die frau.', '"Mann!", ruft die Frau.'),
+        ("die eislaufhalle", "Die Eislaufhalle"),  # never seen: a compound
+        ("3 männer", "3 Männer"),
+        ("", ""),
+    ],
+)
+def test_case_is_learnt_from_text(lower, cased):
+    text = [
+        "Der Mann ruft der Frau zu, die eine Brille trägt.",
+        "DER Mann mit der 3-D-Brille trägt eine Frau.",
+        "Männer! Ruft die Frau!",
+        "Trägt die Frau einen Mann und ruft eine zweite Frau?",
+        "",
+    ]
+    examples = load("detokenise")
+    assert examples.with_case(lower, examples.learn_cases(text)) == cased
+
+
 @pytest.mark.parametrize("row", load("ablate").PAPER)
 def test_a_scaled_row_stands_to_the_scaled_base_as_in_the_paper(row):
     ablate = load("ablate")
