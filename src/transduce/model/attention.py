@@ -93,9 +93,12 @@ def fused_attention(
     return out
 
 
-def in_full(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """Half precision becomes float32; all else stays."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def as_attended(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """`x` in the type that heads are computed in: its own, but on a CPU not less than float32.
+
+    There the kernels for short rows are ten times slower in half precision.
+    """
+    return x.to(torch.promote_types(x.dtype, torch.float32)) if x.device.type == "cpu" else x
 
 
 class MultiHeadAttention(nn.Module):
@@ -129,7 +132,7 @@ class MultiHeadAttention(nn.Module):
         """
         keys, values = self._split(self.w_k(memory)), self._split(self.w_v(memory))
         if self.rotary is not None:
-            keys = self.rotary(keys, past_len)
+            keys = self.rotary(as_attended(keys), past_len)
         return KeysValues(keys, values)
 
     def forward(
@@ -149,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         """
         q = self._split(self.w_q(queries))  # (batch, heads, tgt_len, d_k)
         if self.rotary is not None:
-            q = self.rotary(q, past_len)
+            q = self.rotary(as_attended(q), past_len)
         heads = self._attend(q, keys_values, visible)  # (batch, heads, tgt_len, d_v)
         out: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, tgt_len, d_model)
         return out
@@ -157,10 +160,9 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q: Tensor, keys_values: KeysValues, visible: Tensor | None) -> Tensor:
         """The fused form, unless somebody wants the weights: an observer, or dropout on them."""
         weights_dropped = self.training and self.dropout.p > 0  # torch's fused CPU kernel has no dropout
-        dtype = q.dtype
+        dtype = keys_values.values.dtype
         with torch.autocast("cpu", enabled=False):
-            if q.device.type == "cpu":  # whose kernels for short rows are ten times slower in half precision
-                q, keys_values = in_full(q), KeysValues(*map(in_full, keys_values))
+            q, keys_values = as_attended(q), KeysValues(*map(as_attended, keys_values))
             if self.observer is None and not weights_dropped:
                 return fused_attention(q, *keys_values, visible, self.temperature).to(dtype)
             heads, record = explicit_attention(q, *keys_values, visible, self.temperature, self.dropout)

@@ -163,10 +163,31 @@ class RotaryPosition(nn.Module):
         end = past_len + x.shape[2]
         if end > len(self.cos):
             self._make_tables(2 * end, self.cos.device)
-        cos, sin = self.cos[past_len:end].to(x.dtype), self.sin[past_len:end].to(x.dtype)
-        even, odd = x[..., 0::2], x[..., 1::2]
-        turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
-        return turned.flatten(-2)  # (batch, heads, tgt_len, d_k)
+        exact = torch.promote_types(x.dtype, torch.float32)
+        cos, sin = self.cos[past_len:end].to(exact), self.sin[past_len:end].to(exact)
+        turn = _turn_at_once if x.requires_grad else _turn
+        return turn(x.to(exact), cos, sin).to(x.dtype)
 
     if TYPE_CHECKING:
         __call__ = forward
+
+
+def _turn(
+    x: Float[Tensor, "batch heads tgt_len d_k"],
+    cos: Float[Tensor, "tgt_len pairs"],
+    sin: Float[Tensor, "tgt_len pairs"],
+) -> Float[Tensor, "batch heads tgt_len d_k"]:
+    """The same bits however many positions are turned together, and eight passes over memory."""
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+def _turn_at_once(
+    x: Float[Tensor, "batch heads tgt_len d_k"],
+    cos: Float[Tensor, "tgt_len pairs"],
+    sin: Float[Tensor, "tgt_len pairs"],
+) -> Float[Tensor, "batch heads tgt_len d_k"]:
+    """(a + b i) · (cos θ + i sin θ) in one pass, and one for the gradient; the last bit may differ."""
+    apart = x.stride(-1) != 1 or any(step % 2 for step in (*x.stride()[:-1], x.storage_offset()))
+    pairs = torch.view_as_complex((x.contiguous() if apart else x).unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
