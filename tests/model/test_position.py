@@ -204,6 +204,37 @@ def test_turning_token_by_token_equals_turning_at_once():
     assert len(beyond.cos) == 22  # 4, then twice what was needed: 10, 22
 
 
+@few
+@given(
+    d_k=st.sampled_from([2, 6]), room=st.integers(0, 3), start=st.integers(0, 3), past_len=st.integers(0, 20)
+)
+def test_while_training_the_turn_is_the_same_and_so_is_its_gradient(d_k, room, start, past_len):
+    """Also where heads lie in wider rows, so that pairs begin at odd places in memory."""
+    rotary = RotaryPosition(d_k, 1, max_len=16).double()
+    torch.manual_seed(past_len)
+    wide = torch.randn(2, 4, 3, d_k + room + start, dtype=torch.float64)
+    x = wide[..., start : start + d_k].transpose(1, 2)  # (batch, heads, tgt_len, d_k)
+    expected = rotary(x, past_len)
+    trained = rotary(x.requires_grad_(), past_len)
+    assert_close(trained.detach(), expected)
+    grad = torch.randn_like(expected)
+    (found,) = torch.autograd.grad(trained, x, grad)
+    back = RotaryPosition(d_k, 1, max_len=16).double()
+    back.sin, back.cos = -rotary.sin, rotary.cos  # a turn's transpose turns the other way
+    assert_close(found, back(grad, past_len))
+
+
+def test_the_turn_while_training_is_one_product():
+    """Slices and sums take five times as long, there and back."""
+    x = torch.randn(2, 4, 3, 6, requires_grad=True).transpose(1, 2)
+    node, steps = RotaryPosition(6, 0, 4)(x).grad_fn, []
+    while node is not None:
+        steps.append(node.name())
+        node = node.next_functions[0][0] if node.next_functions else None
+    assert steps.count("MulBackward0") == 1
+    assert not [step for step in steps if step.startswith(("Stack", "Slice", "Clone", "Add", "Sub"))]
+
+
 def test_turning_keeps_half_precision():
     x = torch.randn(1, 2, 6, 4, dtype=torch.bfloat16)
     turned = RotaryPosition(4, 0, 4)(x)

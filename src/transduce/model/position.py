@@ -189,5 +189,5 @@ def _turn_at_once(
 ) -> Float[Tensor, "batch heads tgt_len d_k"]:
     """(a + b i) · (cos θ + i sin θ) in one pass, and one for the gradient; the last bit may differ."""
     apart = x.stride(-1) != 1 or any(step % 2 for step in (*x.stride()[:-1], x.storage_offset()))
-    pairs = torch.view_as_complex((x.contiguous() if apart else x).unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex((x.contiguous() if apart else x).view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
