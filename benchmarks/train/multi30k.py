@@ -10,7 +10,6 @@ first file, to the last line of its log. Scores are of the test translations tha
 from __future__ import annotations
 
 import argparse
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from transduce import __version__
 from transduce.evaluate import score
 from transduce.model.transformer import Transformer
 from transduce.recipe import load_recipe
+from transduce.text.lines import read_lines
 from transduce.train.history import read_events, when_reached
 
 _TEST = "test_2016_flickr"
@@ -86,9 +86,7 @@ def scores(run: Path, data: Path) -> dict[str, Any]:
 
 def lines(file: Path) -> list[str]:
     """Of the plain file, or of the packed one."""
-    packed = file.with_name(f"{file.name}.gz")
-    text = file.read_text("utf-8") if file.exists() else gzip.decompress(packed.read_bytes()).decode("utf-8")
-    return text.removesuffix("\n").split("\n")
+    return list(read_lines(file if file.exists() else file.with_name(f"{file.name}.gz")))
 
 
 if __name__ == "__main__":
