@@ -12,6 +12,7 @@ import argparse
 import gzip
 import re
 import sys
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
@@ -63,8 +64,11 @@ def main() -> None:
     file = parser.parse_args().cases
     cases = None
     if file:
-        with (gzip.open if file.endswith(".gz") else open)(file, "rt", encoding="utf-8") as stream:
-            cases = learn_cases(stream.read().split("\n"))
+        try:
+            with (gzip.open if file.endswith(".gz") else open)(file, "rt", encoding="utf-8") as stream:
+                cases = learn_cases(stream.read().split("\n"))
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            parser.error(f"--cases {file} cannot be read as UTF-8 text: {error}")
     for line in sys.stdin:
         plain = detokenise(line.rstrip("\n"))
         sys.stdout.write((plain if cases is None else with_case(plain, cases)) + "\n")

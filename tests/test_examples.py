@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import os
 import subprocess
@@ -14,6 +15,7 @@ from digits import ROOT, digit_pairs
 from transduce.recipe import load_recipe
 
 EXAMPLES = ROOT / "examples"
+GZIP = gzip.compress(b"Ein Mann ruft die Frau.\n" * 9)
 
 
 def load(name):
@@ -56,6 +58,21 @@ def test_case_is_learnt_from_text(lower, cased):
     ]
     examples = load("detokenise")
     assert examples.with_case(lower, examples.learn_cases(text)) == cased
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("none", None), ("latin", "Männer".encode("latin-1")), ("plain.gz", b"Ein Mann"), ("cut.gz", GZIP[:-9])],
+)
+def test_text_whose_cases_cannot_be_learnt_is_told_in_a_line(tmp_path, name, content):
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    command = [sys.executable, str(EXAMPLES / "detokenise.py"), "--cases", str(file)]
+    done = subprocess.run(command, input="ein mann .\n", capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: --cases {file} cannot be read" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("row", load("ablate").PAPER)
