@@ -90,7 +90,9 @@ def test_version(run):
     ("arguments", "message"),
     [
         (["tranlsate"], "tranlsate"),
+        (["tranlsate"], "(`transduce --help` lists what there is)"),
         (["translate"], "Missing argument"),
+        (["translate"], "(`transduce translate --help` lists what there is)"),
         (["translate", "/nowhere"], "there is no model directory /nowhere"),
         (["translate", "/nowhere", "--engine", "ct2"], "must be one of auto, torch, ctranslate2"),
         (["translate", "/nowhere", "--engine", "ctranslate2"], "has no export for CTranslate2"),

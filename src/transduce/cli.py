@@ -72,7 +72,8 @@ def main() -> NoReturn:
         _fail(f"{where}{what_to_do(error) if unwritten else error.strerror or error}")
     except Exception as error:
         if hasattr(error, "format_message"):  # click's own: a wrong option, a missing argument
-            _fail(f"{error.format_message()} (`{_command()} --help` lists what there is)")
+            command = _command(getattr(error, "ctx", None))
+            _fail(f"{error.format_message()} (`{command} --help` lists what there is)")
         raise
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -83,9 +84,11 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _command() -> str:
-    verbs = [word for word in sys.argv[1:2] if not word.startswith("-")]
-    return " ".join(["transduce", *verbs])
+def _command(context: Any) -> str:  # click.Context, of the click that typer brings
+    """The command that was understood when an error came; of `transduce trian`, the first word."""
+    if context is None or context.parent is None:
+        return "transduce"
+    return f"{_command(context.parent)} {context.info_name}"
 
 
 def _show_version(wanted: bool) -> None:
