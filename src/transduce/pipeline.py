@@ -10,6 +10,7 @@ Running the same command again continues at the first step that is not done.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -108,8 +109,8 @@ def _settle(
     recipe: Recipe, run: Run, origin: Origin | None, console: Console, *, allow_changes: bool
 ) -> bool:
     """Write the recipe down or compare it; True when the model is finished under the same recipe."""
+    begun = made_with() | ({} if origin is None else {STARTED_FROM: origin.fingerprint})
     if not run.recipe.exists():
-        begun = made_with() | ({} if origin is None else {STARTED_FROM: origin.fingerprint})
         write_recipe(replace(recipe, made_with=begun), run.recipe)
         return False
     before = read_recipe(run.recipe)
@@ -117,6 +118,11 @@ def _settle(
     if not changes:
         return run.is_finished
     fixed = [change for change in changes if not change.startswith(_CHANGEABLE)]
+    if not run.has_begun:  # a mistake in the first command, say: nothing is lost
+        _forget(run, everything=bool(fixed))
+        write_recipe(replace(recipe, made_with=begun), run.recipe)
+        console.print(f"begun anew, with other settings: {'; '.join(changes)}", markup=False, soft_wrap=True)
+        return False
     if fixed:
         raise RecipeError(
             f"{run.path} was begun with another model or vocabulary ({'; '.join(fixed)}): choose a new --out "
@@ -132,6 +138,14 @@ def _settle(
     run.changed.touch()  # first: a kill from here on must not leave the old model looking finished
     write_recipe(replace(recipe, made_with=before.made_with), run.recipe)
     return False
+
+
+def _forget(run: Run, *, everything: bool) -> None:
+    """Take away what was made before any checkpoint; text that settings of its own do not tell, if asked."""
+    (run.path / "parts.json").unlink(missing_ok=True)
+    if everything:
+        for made in (run.store, run.text):
+            shutil.rmtree(made, ignore_errors=True)
 
 
 # --- train --------------------------------------------------------------------------------------

@@ -77,6 +77,11 @@ class Run:
         return self.path / ".changed"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything is trained that other settings could spoil."""
+        return self.model.exists() or any(self.checkpoints.glob("step-*"))
+
+    @property
     def is_finished(self) -> bool:
         """Whether `model` is what the recipe asks for."""
         return (self.model / "recipe.toml").exists() and not self.changed.exists()
@@ -122,7 +127,7 @@ def prepare(
     facts_file = run.text / "text.json"
     # The validation store is written last, so that its fingerprint stands for everything.
     if stored_fingerprint(run.store / "valid") != fingerprint:
-        begun = any(run.checkpoints.glob("step-*"))
+        begun = run.has_begun
         if begun and not allow_changes:
             raise DataError(
                 f"the text of {run.path} is not what its training began with: put the files back as they "

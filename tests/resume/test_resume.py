@@ -380,3 +380,29 @@ def test_the_script_that_kills_fifty_times(tmp_path):
     assert line["equal"] == line["trials"] == 3
     assert line["processes_killed"] >= 3
     assert [path.name for path in (tmp_path / "work").glob("trial-*")] == []
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "train.max_steps=9",
+        "tokenizer.vocab_size=300",
+        "model.d_ff=64",
+        "data.holdout_pairs=20",
+        "train.workers=1",
+    ],
+)
+def test_before_a_checkpoint_other_settings_begin_anew(text, tmp_path, undisturbed, mistake):
+    """The first command had a mistake and died in the fifth update: nobody needs another --out."""
+    run_and_kill(recipe(text, mistake), tmp_path / "run", 5)
+    assert events(tmp_path / "run")
+    assert run(recipe(text), tmp_path / "run").finished
+    assert differences(tmp_path / "run", undisturbed) == []
+
+
+def test_text_too_small_to_begin_with_does_not_take_the_directory(text, tmp_path, write_pairs, undisturbed):
+    too_few = write_pairs(tmp_path / "few", digit_pairs(3))
+    with pytest.raises(DataError, match="too few to hold any out"):
+        run(recipe(too_few), tmp_path / "run")
+    assert run(recipe(text), tmp_path / "run").finished
+    assert differences(tmp_path / "run", undisturbed) == []
