@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -122,6 +123,49 @@ def test_ablate_script_prints_the_table_and_goes_on(tmp_path, write_pairs):
     wrong = subprocess.run([*command, "--rows", "C9"], capture_output=True, text=True, env=environment)
     assert wrong.returncode == 2
     assert "no row C9" in wrong.stderr
+
+
+@pytest.mark.slow
+def test_diversify_trains_on_three_texts_and_goes_on(tmp_path, write_pairs):
+    """A few updates of teacher and model; the second time nothing is trained or translated."""
+    source, target = write_pairs(tmp_path / "train", digit_pairs(300))
+    out = tmp_path / "run"
+    command = [sys.executable, str(EXAMPLES / "diversify.py"), "--preset", "tiny"]
+    command += ["--source", str(source), "--target", str(target), "--out", str(out)]
+    command += ["--set", "train.max_steps=6", "--teacher", "train.max_steps=3"]
+    command += ["--set", "tokenizer.vocab_size=300", "--set", "search.beam_size=1"]
+    command += ["--set", "search.max_extra_len=0", "--set", "train.validate_sentences=0"]
+    environment = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
+
+    def diversify():
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+    first = diversify()
+    assert first.returncode == 0, first.stderr[-3000:]
+
+    def lines(name):
+        return (tmp_path / "run.text" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+    true_source, true_target = (file.read_text(encoding="utf-8").splitlines() for file in (source, target))
+    assert len(lines("forward")) == len(lines("backward")) == 300
+    assert lines("both.source") == true_source + true_target
+    assert lines("both.target") == true_target + true_source
+    assert lines("all.source") == true_source + true_source + lines("backward")
+    assert lines("all.target") == true_target + lines("forward") + true_target
+    for run, updates in ((out, 6), (tmp_path / "run.teacher", 3)):
+        last = json.loads((run / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        assert last["step"] == updates
+    again = diversify()
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert again.stderr.count("nothing to do") == 4
+
+    source.unlink()
+    out = tmp_path / "other"
+    command[command.index("--out") + 1] = str(out)
+    wrong = diversify()
+    assert wrong.returncode == 1
+    assert f"error: {source}" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
 
 
 @pytest.mark.slow
