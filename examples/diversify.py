@@ -1,6 +1,7 @@
 """A better translator from the same text, where training may take longer.
 
-    python examples/diversify.py recipe.toml --source train.en --target train.de --out runs/en-de \\
+    python examples/diversify.py recipe.toml --source train.en --target train.de \\
+        --valid-source valid.en --valid-target valid.de --out runs/en-de \\
         --set train.max_minutes=100 --teacher train.max_minutes=40
 
 1. A teacher learns both directions at once: OUT.teacher.
@@ -8,9 +9,10 @@
 3. The model learns from the true pairs, the true source with the teacher's translation, and the teacher's
    translation back with the true target, three times as many pairs: OUT.
 
-This is data diversification (Nguyen et al., 2020) with one teacher. What is not listed below is handed on to
-`transduce train`, for teacher and model alike. Stopped at any moment, the same command goes on. The command
-is `transduce`, or what the environment's TRANSDUCE says.
+The validation text must be a text of its own: pairs held out of the training text would come back in the
+teacher's translations. What is not listed below is handed on to `transduce train`, for teacher and model
+alike. Stopped at any moment, the same command goes on. The command is `transduce`, or what the environment's
+TRANSDUCE says. This is data diversification (Nguyen et al., 2020) with one teacher.
 """
 
 from __future__ import annotations
@@ -45,7 +47,12 @@ def main() -> None:
         metavar="ROOM.FIELD=VALUE",
         help="a --set for the teacher alone",
     )
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--valid-{side}", required=True, metavar="FILE", help=f"held-out {side} sentences"
+        )
     options, common = parser.parse_known_args()
+    common += ["--valid-source", options.valid_source, "--valid-target", options.valid_target]
     try:
         diversify(options, common)
     except TransduceError as error:

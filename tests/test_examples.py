@@ -129,9 +129,11 @@ def test_ablate_script_prints_the_table_and_goes_on(tmp_path, write_pairs):
 def test_diversify_trains_on_three_texts_and_goes_on(tmp_path, write_pairs):
     """A few updates of teacher and model; the second time nothing is trained or translated."""
     source, target = write_pairs(tmp_path / "train", digit_pairs(300))
+    valid_source, valid_target = write_pairs(tmp_path / "valid", digit_pairs(20))
     out = tmp_path / "run"
     command = [sys.executable, str(EXAMPLES / "diversify.py"), "--preset", "tiny"]
     command += ["--source", str(source), "--target", str(target), "--out", str(out)]
+    command += ["--valid-source", str(valid_source), "--valid-target", str(valid_target)]
     command += ["--set", "train.max_steps=6", "--teacher", "train.max_steps=3"]
     command += ["--set", "tokenizer.vocab_size=300", "--set", "search.beam_size=1"]
     command += ["--set", "search.max_extra_len=0", "--set", "train.validate_sentences=0"]

@@ -276,7 +276,7 @@ def _choose_holdout(numbers: NDArray[np.int64], hashes: NDArray[np.uint64], want
     wanted = min(wanted, len(numbers) // _LARGEST_HOLDOUT)
     if wanted == 0:
         raise DataError(
-            f"{len(numbers)} clean pairs are too few to hold any out for validation: give --valid-source and "
+            f"too few clean pairs ({len(numbers)}) to hold any out for validation: give --valid-source and "
             f"--valid-target, or more text"
         )
     threshold = np.partition(hashes, wanted - 1)[wanted - 1]

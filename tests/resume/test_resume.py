@@ -402,7 +402,7 @@ def test_before_a_checkpoint_other_settings_begin_anew(text, tmp_path, undisturb
 
 def test_text_too_small_to_begin_with_does_not_take_the_directory(text, tmp_path, write_pairs, undisturbed):
     too_few = write_pairs(tmp_path / "few", digit_pairs(3))
-    with pytest.raises(DataError, match="too few to hold any out"):
+    with pytest.raises(DataError, match=r"too few clean pairs \(\d+\) to hold any out"):
         run(recipe(too_few), tmp_path / "run")
     assert run(recipe(text), tmp_path / "run").finished
     assert differences(tmp_path / "run", undisturbed) == []
