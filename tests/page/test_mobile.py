@@ -41,6 +41,15 @@ SMALL = """
 }
 """
 
+# WCAG 2.1.1: what scrolls sideways is a stop of the keyboard, or holds one.
+OUT_OF_REACH = """
+() => [...document.querySelectorAll('body *')]
+  .filter((e) => e.checkVisibility() && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
+  .filter((e) => e.scrollWidth > e.clientWidth + 1)
+  .filter((e) => e.tabIndex < 0 && ![...e.querySelectorAll('*')].some((inner) => inner.tabIndex >= 0 && !inner.disabled))
+  .map((e) => e.outerHTML.slice(0, 120))
+"""
+
 # Lines of a box's label that leave it, by how many pixels; a wave's label stands beside it, free.
 OUTSIDE = """
 () => [...document.querySelectorAll('g[data-box]:not(:has(circle))')].flatMap((g) => {
@@ -83,6 +92,24 @@ def test_no_view_scrolls_sideways_and_targets_are_large(phone, width):
             if sideways["page"] > 0 or sideways["out"] or small:
                 found[view, language] = (sideways, small)
     assert not found
+
+
+def test_what_scrolls_can_be_reached_by_key(phone):
+    reader = phone(320)
+    reader.go("translate")
+    reader.write(SENTENCES[3])
+    found = {}
+    for view in VIEWS:
+        reader.move(view)
+        sideways_at_rest(reader.page)
+        found[view] = reader.page.evaluate(OUT_OF_REACH)
+    page = reader.go("architecture")
+    for box in page.locator("g[data-box]").all():
+        box.click()
+        name = box.get_attribute("data-box")
+        found["architecture", name] = page.evaluate(OUT_OF_REACH)
+    assert len(found) > len(VIEWS) + 10
+    assert not any(found.values()), {view: out for view, out in found.items() if out}
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
