@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,3 +124,18 @@ def test_a_profile_counts_operations_as_what_they_are():
         "aten::empty": "other",
     }
     assert {name: profile_step.kind_of(name) for name in kinds} == kinds
+
+
+@pytest.mark.parametrize(
+    ("key", "shapes"),
+    [
+        ("aten::mm", [[5, 6], [6, 7]]),
+        ("aten::mm", [[5, 6], [6, 7], [5, 7]]),  # written into a tensor that is there
+        ("aten::addmm", [[7], [5, 6], [6, 7], [], []]),
+        ("aten::addmm_", [[5, 7], [5, 6], [6, 7], [], []]),
+        ("mkldnn::_linear_pointwise", [[1, 5, 6], [7, 6], [7], [], [], []]),
+    ],
+)
+def test_the_profile_counts_a_products_flops(key, shapes):
+    event = SimpleNamespace(key=key, input_shapes=shapes, count=3)
+    assert profile_step.product_flops(event) == 3 * 2 * 5 * 6 * 7

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from transduce.model.config import TransformerConfig
 from transduce.model.dropout import Dropout
 from transduce.model.position import RotaryPosition
+from transduce.model.projection import project
 
 __all__ = ["AttentionRecord", "KeysValues", "MultiHeadAttention", "explicit_attention", "fused_attention"]
 
@@ -130,7 +131,7 @@ class MultiHeadAttention(nn.Module):
             memory: the encoder's output, or the layer's own input in self-attention.
             past_len: positions before the first row of `memory` (for rotary positions).
         """
-        keys, values = self._split(self.w_k(memory)), self._split(self.w_v(memory))
+        keys, values = self._split(project(self.w_k, memory)), self._split(project(self.w_v, memory))
         if self.rotary is not None:
             keys = self.rotary(as_attended(keys), past_len)
         return KeysValues(keys, values)
@@ -150,12 +151,11 @@ class MultiHeadAttention(nn.Module):
             visible: True where a query may see a key; None means everywhere.
             past_len: positions before the first query (for rotary positions).
         """
-        q = self._split(self.w_q(queries))  # (batch, heads, tgt_len, d_k)
+        q = self._split(project(self.w_q, queries))  # (batch, heads, tgt_len, d_k)
         if self.rotary is not None:
             q = self.rotary(as_attended(q), past_len)
         heads = self._attend(q, keys_values, visible)  # (batch, heads, tgt_len, d_v)
-        out: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))  # (batch, tgt_len, d_model)
-        return out
+        return project(self.w_o, heads.transpose(1, 2).flatten(2))  # (batch, tgt_len, d_model)
 
     def _attend(self, q: Tensor, keys_values: KeysValues, visible: Tensor | None) -> Tensor:
         """The fused form, unless somebody wants the weights: an observer, or dropout on them."""

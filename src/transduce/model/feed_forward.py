@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from transduce.model.config import TransformerConfig
 from transduce.model.dropout import Dropout
+from transduce.model.projection import project
 
 __all__ = ["FeedForward", "GatedFeedForward", "make_feed_forward"]
 
@@ -29,8 +30,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch tgt_len d_model"]) -> Float[Tensor, "batch tgt_len d_model"]:
         """Widen, bend, narrow: each position by itself."""
-        out: Tensor = self.w_2(self.dropout(self.activation(self.w_1(x))))
-        return out
+        if self.activation is F.relu:
+            hidden = project(self.w_1, x, relu=True)
+        else:
+            hidden = self.activation(project(self.w_1, x))
+        return project(self.w_2, self.dropout(hidden))
 
     if TYPE_CHECKING:
         __call__ = forward
@@ -48,8 +52,7 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch tgt_len d_model"]) -> Float[Tensor, "batch tgt_len d_model"]:
         """Widen twice, let one gate the other, narrow."""
-        out: Tensor = self.w_2(self.dropout(F.silu(self.w_g(x)) * self.w_1(x)))
-        return out
+        return project(self.w_2, self.dropout(F.silu(project(self.w_g, x)) * project(self.w_1, x)))
 
     if TYPE_CHECKING:
         __call__ = forward

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transduce.model.projection import multiply
 from transduce.model.transformer import Transformer
 from transduce.train.chunked import add_product, in_type_of, logits_into, scaled_gradients
 from transduce.train.r_drop import r_drop_sums
@@ -164,7 +165,7 @@ def _add_gradients(
 ) -> None:
     """What a chunk's d loss / d logits means for its states, and adds to weight and bias."""
     grad_states, grad_weight, grad_bias = grads
-    torch.mm(grad_logits, weight, out=grad_states[rows])
+    grad_states[rows] = multiply(grad_logits, weight.t())
     add_product(grad_weight, grad_logits.t(), states)
     if grad_bias is not None:
         grad_bias += grad_logits.sum(0, dtype=grad_bias.dtype)

@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from transduce.model.projection import multiply
 from transduce.train.chunked import add_product, in_type_of, logits_into, scaled_gradients
 
 __all__ = ["r_drop_sums"]
@@ -99,9 +100,8 @@ class _ChunkedRDrop(torch.autograd.Function):
                 logits.sub_(0.5 * smoothing / len(weight))
                 logits.scatter_add_(1, label, logits.new_full(label.shape, 0.5 * (smoothing - 1)))
                 grad_logits = logits.to(states.dtype)
-                grad_passes[:, start : start + chunk] = (grad_logits @ used_weight).view(
-                    2, -1, weight.shape[1]
-                )
+                grad_rows = multiply(grad_logits, used_weight.t())
+                grad_passes[:, start : start + chunk] = grad_rows.view(2, -1, weight.shape[1])
                 add_product(grad_weight, grad_logits.t(), rows)
                 if grad_bias is not None:
                     grad_bias += logits.sum(0)
