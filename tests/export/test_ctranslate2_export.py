@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,13 @@ def test_search_settings_survive_as_plain_json(tmp_path):
     assert (again.beam_size, again.patience) == (7, float("inf"))
 
 
+def agreement(report):
+    """On random tokens a model is hardly sure of anything: two answers may be equally good."""
+    assert "on 100 sentences of random tokens" in report
+    assert int(re.search(r"same ids: (\d+) of 100", report)[1]) >= 95
+    assert float(re.search(r"on average, (\S+) at most", report)[1]) < 5e-5
+
+
 def test_the_verb_reports_and_keeps_it_in_the_card(model_directory, write_pairs, tmp_path, capsys):
     from rich.console import Console
 
@@ -160,7 +168,7 @@ def test_the_verb_reports_and_keeps_it_in_the_card(model_directory, write_pairs,
     console = Console(stderr=True)
     before = (model_directory / "card.md").read_text()
     first = export_model(model_directory, "ct2", "float32", None, None, console)
-    assert "same ids: 100 of 100" in first
+    agreement(first)
     source, _ = write_pairs(tmp_path / "sample", digit_pairs(30, seed=5))
     second = export_model(model_directory, "ct2", "float32", None, source, console)
     assert "on 30 sentences of text" in second

@@ -94,6 +94,25 @@ def test_no_view_scrolls_sideways_and_targets_are_large(phone, width):
     assert not found
 
 
+@pytest.mark.parametrize("steps", [100, 400])
+def test_a_long_translations_cache_still_fits(phone, steps):
+    """The narrowest phone, and as many bars as an answer that does not end has steps."""
+    reader = phone(320)
+    page = reader.go("decoding")
+    page.evaluate(
+        """(steps) => {
+          const list = document.querySelector('ol.growth');
+          const bar = [...list.children].find((item) => item.classList.contains('future'));
+          while (list.children.length < steps) list.append(bar.cloneNode(true));
+          list.style.setProperty('--count', steps);
+        }""",
+        steps,
+    )
+    found = sideways_at_rest(page)
+    assert (found["page"], found["out"]) == (0, [])
+    assert page.locator("ol.growth").evaluate("e => e.scrollWidth <= e.clientWidth + 1")
+
+
 def test_what_scrolls_can_be_reached_by_key(phone):
     reader = phone(320)
     reader.go("translate")
