@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from transduce.errors import TransduceError
+from transduce.files import atomic_file
 from transduce.text.corpus import open_corpus
 from transduce.text.lines import read_lines
 
@@ -97,10 +98,8 @@ def run(title: str, *command: str | Path) -> None:
 
 def write(file: Path, lines: Iterable[str]) -> None:
     """The whole file, or none: what was interrupted is not taken for finished."""
-    unfinished = file.with_name(file.name + ".part")
-    with unfinished.open("w", encoding="utf-8", newline="\n") as out:
-        out.writelines(f"{line}\n" for line in lines)
-    unfinished.replace(file)
+    with atomic_file(file) as out:
+        out.writelines(f"{line}\n".encode() for line in lines)
 
 
 if __name__ == "__main__":

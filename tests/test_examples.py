@@ -14,8 +14,10 @@ import pytest
 
 from digits import ROOT, digit_pairs
 from transduce.recipe import load_recipe
+from transduce.text.lines import read_lines
 
 EXAMPLES = ROOT / "examples"
+ENVIRONMENT = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
 GZIP = gzip.compress(b"Ein Mann ruft die Frau.\n" * 9)
 
 
@@ -24,6 +26,10 @@ def load(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def run_script(command, timeout=300):
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +109,8 @@ def test_ablate_script_prints_the_table_and_goes_on(tmp_path, write_pairs):
     command = ["bash", str(EXAMPLES / "ablate.sh"), str(tmp_path / "data"), str(tmp_path / "out")]
     command += ["--rows", "base,C4", "--updates", "4", "--set", "tokenizer.vocab_size=300"]
     command += ["--set", "search.beam_size=1", "--set", "search.max_extra_len=0"]
-    environment = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
 
-    def ablate():
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-
-    first = ablate()
+    first = run_script(command)
     assert first.returncode == 0, first.stderr[-3000:]
     header, base, row = (line.split() for line in first.stdout.splitlines()[1:])
     assert header[:3] == ["row", "base", "with"]
@@ -117,10 +119,10 @@ def test_ablate_script_prints_the_table_and_goes_on(tmp_path, write_pairs):
     assert row[:4] == ["C4", "d_model", "/", "2"]
     assert int(row[4].replace(",", "")) < int(base[1].replace(",", ""))
     assert row[5] == "4"
-    again = ablate()
+    again = run_script(command)
     assert again.stdout == first.stdout
     assert again.stderr.count("nothing to do") == 2
-    wrong = subprocess.run([*command, "--rows", "C9"], capture_output=True, text=True, env=environment)
+    wrong = run_script([*command, "--rows", "C9"])
     assert wrong.returncode == 2
     assert "no row C9" in wrong.stderr
 
@@ -137,18 +139,14 @@ def test_diversify_trains_on_three_texts_and_goes_on(tmp_path, write_pairs):
     command += ["--set", "train.max_steps=6", "--teacher", "train.max_steps=3"]
     command += ["--set", "tokenizer.vocab_size=300", "--set", "search.beam_size=1"]
     command += ["--set", "search.max_extra_len=0", "--set", "train.validate_sentences=0"]
-    environment = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
 
-    def diversify():
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-
-    first = diversify()
+    first = run_script(command)
     assert first.returncode == 0, first.stderr[-3000:]
 
     def lines(name):
-        return (tmp_path / "run.text" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        return list(read_lines(tmp_path / "run.text" / f"{name}.txt"))  # they may hold any character
 
-    true_source, true_target = (file.read_text(encoding="utf-8").splitlines() for file in (source, target))
+    true_source, true_target = (list(read_lines(file)) for file in (source, target))
     assert len(lines("forward")) == len(lines("backward")) == 300
     assert lines("both.source") == true_source + true_target
     assert lines("both.target") == true_target + true_source
@@ -157,14 +155,14 @@ def test_diversify_trains_on_three_texts_and_goes_on(tmp_path, write_pairs):
     for run, updates in ((out, 6), (tmp_path / "run.teacher", 3)):
         last = json.loads((run / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])
         assert last["step"] == updates
-    again = diversify()
+    again = run_script(command)
     assert again.returncode == 0, again.stderr[-3000:]
     assert again.stderr.count("nothing to do") == 4
 
     source.unlink()
     out = tmp_path / "other"
     command[command.index("--out") + 1] = str(out)
-    wrong = diversify()
+    wrong = run_script(command)
     assert wrong.returncode == 1
     assert f"error: {source}" in wrong.stderr
     assert "Traceback" not in wrong.stderr
@@ -183,8 +181,7 @@ def test_multi30k_script_runs_to_its_end(tmp_path, shared_data):
     command = ["bash", str(EXAMPLES / "multi30k.sh"), str(shared_data / "multi30k"), str(tmp_path / "run")]
     for setting in small:
         command += ["--set", setting]
-    environment = os.environ | {"TRANSDUCE": str(Path(sys.executable).parent / "transduce")}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+    result = run_script(command, timeout=900)
     assert result.returncode == 0, result.stderr[-3000:]
     assert "tok:none" in result.stdout
     assert "case:lc" in result.stdout

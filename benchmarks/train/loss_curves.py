@@ -95,6 +95,7 @@ def statistical(shape: str, corpus: Corpus, steps: int, seeds: int) -> dict[str,
     for seed in range(1, seeds + 1):
         losses = curves(shape, corpus, steps, seed, dropout=0.1)
         ends.append(statistics.fmean(losses["fast"][-_LAST:]))
+        # The same batches: their noise cancels.
         gaps.append(ends[-1] - statistics.fmean(losses["plain"][-_LAST:]))
     gap, error = statistics.fmean(gaps), statistics.stdev(gaps) / math.sqrt(seeds)
     return {
