@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,6 +42,25 @@ def test_without_a_limit_there_is_a_part_for_each_worker():
     parts = first_parts(TrainConfig(workers=3), 64, torch.device("cpu"))
     assert parts == Parts(num_parts=3, part_tokens=64, num_workers=3)
     assert [len(piece) for piece in cut(np.arange(16), np.full(16, 4), parts)] == [6, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("workers", "accumulate", "num_parts"), [(2, 1, 2), (2, 2, 1), (2, 4, 1), (2, 3, 2), (4, 2, 2), (6, 4, 3)]
+)
+def test_batches_of_an_update_go_to_workers_evenly_and_in_parts_as_large_as_can_be(
+    workers, accumulate, num_parts
+):
+    config = TrainConfig(workers=workers, accumulate=accumulate)
+    parts = first_parts(config, 64, torch.device("cpu"))
+    assert parts == Parts(num_parts=num_parts, part_tokens=64, num_workers=workers)
+    grows = replace(config, accumulate_final=8)
+    assert first_parts(grows, 64, torch.device("cpu")).num_parts == workers
+
+
+def test_an_update_of_several_small_batches_has_work_for_several_workers(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    parts = first_parts(TrainConfig(accumulate=4), 1024, torch.device("cpu"))
+    assert parts == Parts(num_parts=1, part_tokens=1024, num_workers=4)
 
 
 def test_what_was_decided_is_read_again_and_holds_from_its_update_on(tmp_path):

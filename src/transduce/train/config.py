@@ -38,7 +38,7 @@ class TrainConfig:
     """What `accumulate` has grown to at the end, one batch more at a time, by the share of the run
     that is done (steps, epochs or minutes, as in `schedule`); 0 means it stays."""
     workers: int = 0
-    """Threads that share a batch, each computing a part of it on cores of its own; 0: one a core while
+    """Threads that share an update, each computing a part of it on cores of its own; 0: one a core while
     parts have 1,024 tokens. Another number draws other dropout."""
     precision: Precision = "float32"
     """Of matrix products: `float32`; `bfloat16`, with weights, sums, norms and loss in float32 all the same;

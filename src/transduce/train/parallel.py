@@ -26,14 +26,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def choose_num_workers(wanted: int, batch_tokens: int, device: torch.device) -> int:
-    """How many threads share a batch: as wanted; for 0, one a core while parts have 1,024 tokens.
+def choose_num_workers(wanted: int, update_tokens: int, device: torch.device) -> int:
+    """How many threads share an update: as wanted; for 0, one a core while parts have 1,024 tokens.
 
     On other devices than the CPU it is one: the device spreads the work itself.
     """
     if device.type != "cpu":
         return 1
-    return wanted or max(1, min(torch.get_num_threads(), batch_tokens // _LEAST_TOKENS))
+    return wanted or max(1, min(torch.get_num_threads(), update_tokens // _LEAST_TOKENS))
 
 
 class Workers:

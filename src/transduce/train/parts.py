@@ -8,6 +8,7 @@ killed and goes on, from however far back, cuts every batch as it was cut the fi
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,9 +46,15 @@ class Parts:
 
 
 def first_parts(config: TrainConfig, batch_tokens: int, device: torch.device) -> Parts:
-    """A part for each worker, as large as a batch may be: memory has not been asked yet."""
-    num_workers = choose_num_workers(config.workers, batch_tokens, device)
-    return Parts(num_parts=num_workers, part_tokens=batch_tokens, num_workers=num_workers)
+    """Parts as large as go evenly to the workers and as a batch may be: memory has not been asked yet.
+
+    The batches of an update are parts already: two workers take one each of two, and halves of one.
+    """
+    num_batches = config.accumulate
+    num_workers = choose_num_workers(config.workers, num_batches * batch_tokens, device)
+    even = num_workers // math.gcd(num_workers, num_batches)
+    grows = config.accumulate_final > num_batches  # then their number is even for some updates only
+    return Parts(num_parts=num_workers if grows else even, part_tokens=batch_tokens, num_workers=num_workers)
 
 
 class PartsRecord:
